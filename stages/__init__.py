@@ -1,0 +1,1 @@
+"""Everything about recipes: the six stages and the rooms they call."""
