@@ -121,3 +121,70 @@ def broadcast_box(box: Box, shape: Shape) -> Box:
     """The part of an operand of `shape` that a box of the broadcast result reads (numpy's rule)."""
     tail = box[len(box) - len(shape) :]
     return tuple((0, 1) if extent == 1 else span for span, extent in zip(tail, shape, strict=True))
+
+
+class LayoutKind(StrEnum):
+    """How the axes of a tensor lie in memory.
+
+    `row_major` keeps the logical order; `nhwc` moves the channel axis (1) last; `nc1hwc2` cuts the
+    channels into blocks of `quantum` and moves each block last, the tail padded with zeros.
+    """
+
+    ROW_MAJOR = "row_major"
+    NHWC = "nhwc"
+    NC1HWC2 = "nc1hwc2"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A layout; prints as `row_major`, `nhwc` or `nc1hwc2/16`. All but the first need rank >= 3."""
+
+    kind: LayoutKind
+    quantum: int = 1
+
+    def physical_shape(self, shape: Shape) -> Shape:
+        """Extents in memory order for a tensor (or box) of this logical shape."""
+        if self.kind is LayoutKind.ROW_MAJOR:
+            return shape
+        batch, channels, *spatial = shape
+        if self.kind is LayoutKind.NHWC:
+            return (batch, *spatial, channels)
+        return (batch, -(-channels // self.quantum), *spatial, self.quantum)
+
+    def to_physical(self, array: Array) -> Array:
+        """Rearrange a logical array into memory order; padded channels are zero."""
+        if self.kind is LayoutKind.ROW_MAJOR:
+            return array
+        if self.kind is LayoutKind.NHWC:
+            return np.moveaxis(array, 1, -1)
+        batch, channels, *spatial = array.shape
+        blocks = -(-channels // self.quantum)
+        if missing := blocks * self.quantum - channels:
+            array = np.pad(array, [(0, 0), (0, missing), *[(0, 0)] * len(spatial)])
+        return np.moveaxis(array.reshape(batch, blocks, self.quantum, *spatial), 2, -1)
+
+    def to_logical(self, array: Array, shape: Shape) -> Array:
+        """The inverse of `to_physical` for a tensor of logical `shape`."""
+        if self.kind is LayoutKind.ROW_MAJOR:
+            return array
+        if self.kind is LayoutKind.NHWC:
+            return np.moveaxis(array, -1, 1)
+        batch, channels, *spatial = shape
+        merged = np.moveaxis(array, -1, 2).reshape(batch, -1, *spatial)
+        return merged[:, :channels]
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.quantum}" if self.kind is LayoutKind.NC1HWC2 else str(self.kind)
+
+
+ROW_MAJOR = Layout(LayoutKind.ROW_MAJOR)
+
+
+def dense_strides(physical_shape: Shape, item_bytes: int) -> tuple[int, ...]:
+    """Byte strides of a dense array with these extents in memory order."""
+    strides: list[int] = []
+    step = item_bytes
+    for extent in reversed(physical_shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))

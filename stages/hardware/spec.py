@@ -1,0 +1,253 @@
+"""A hardware spec as frozen data: every number in its base unit, ready for arithmetic.
+
+Times are nanoseconds, sizes bytes, bandwidths bytes per second, frequencies hertz, temperatures
+degrees Celsius, energies picojoules. `load.py` makes these from YAML; nothing else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stages.tensors import DType, Layout
+
+
+class Dataflow(StrEnum):
+    """How a tensor core walks through a contraction of m x n x k (see `cost.py` for the cycles)."""
+
+    OUTPUT_STATIONARY = "output_stationary"  # systolic, rows x cols outputs stay
+    WEIGHT_STATIONARY = "weight_stationary"  # systolic, rows x cols weights stay
+    INPUT_STATIONARY = "input_stationary"  # systolic, rows x cols inputs stay
+    DOT_PRODUCT = "dot_product"  # rows pixels x cols output channels x depth input channels a cycle
+    BLOCKED = "blocked"  # rows x cols output blocks, dealt in waves to the instances
+
+
+class SyncMode(StrEnum):
+    """What the driver lets overlap."""
+
+    STRICT = "strict"  # a transfer waits until compute is idle, and the other way round
+    ASYNC = "async"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCore:
+    """The contraction engine.
+
+    `macs_per_cycle` is the peak for each operand type over all instances; `array_dtype` is the
+    type for which the array has the shape given. `output_stage` holds the operator kinds that act
+    on results as they drain, at no cost of their own. Limits bound one instruction.
+    """
+
+    dataflow: Dataflow
+    rows: int
+    cols: int
+    depth: int
+    instances: int
+    array_dtype: DType
+    macs_per_cycle: Mapping[DType, int]
+    depthwise_macs_per_cycle: int
+    fill_cycles: int
+    output_stage: frozenset[str]
+    max_m: int
+    max_n: int
+    max_k: int
+
+
+@dataclass(frozen=True, slots=True)
+class VectorUnit:
+    """The elementwise engine: `cycles_by_kind` is the cost of one vector of `bytes_per_cycle`."""
+
+    bytes_per_cycle: int
+    startup_cycles: int
+    default_cycles: int
+    cycles_by_kind: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    """The transfer engines. `outstanding` transfers a channel hide each other's latency."""
+
+    channels: int
+    outstanding: int
+    setup_ns: int
+    bandwidth: int
+    alignment_bytes: int
+    max_transfer_bytes: int
+    max_dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One level of memory. `reserved_bytes` at its start are not the compiler's."""
+
+    name: str
+    size_bytes: int
+    reserved_bytes: int
+    alignment_bytes: int
+    read_bandwidth: int
+    write_bandwidth: int
+    read_latency_ns: int
+    write_latency_ns: int
+    burst_bytes: int
+    banks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The processor that runs fallbacks. A call costs `sync_ns`, `call_ns` for each operator, the
+    transfers over the link both ways, and the larger of arithmetic and memory time."""
+
+    flops_per_second: int
+    memory_bandwidth: int
+    link_bandwidth: int
+    sync_ns: int
+    call_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSupport:
+    """An operator kind that an engine runs, for operands of these types and within these limits.
+
+    `limits` bounds facts of the operator, inclusive at both ends: `rank`, `kernel`, `stride`,
+    `dilation`, `group`, `spatial` (number of spatial axes), `extent`.
+    """
+
+    engine: str
+    dtypes: frozenset[DType]
+    limits: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """Overheads that the vendor's runtime adds."""
+
+    sync_mode: SyncMode
+    submit_ns: int
+    launch_ns: Mapping[str, int]  # by engine class, charged where a group begins
+    event_cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """One DVFS step."""
+
+    clock_hz: int
+    millivolts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Energy at nominal voltage, and leakage `leakage_milliwatts` at 25 degrees Celsius that
+    doubles every `leakage_doubling_celsius`."""
+
+    idle_milliwatts: int
+    leakage_milliwatts: int
+    leakage_doubling_celsius: int
+    mac_femtojoules: Mapping[DType, int]
+    vector_femtojoules_per_byte: int
+    sram_femtojoules_per_byte: int
+    dram_femtojoules_per_byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThermalStage:
+    """One RC stage of the chain from die to air."""
+
+    name: str
+    millikelvin_per_watt: int
+    millijoules_per_kelvin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """At `celsius` the clock is divided by `divider`, until `hysteresis_celsius` below."""
+
+    celsius: float
+    divider: int
+    hysteresis_celsius: float
+
+
+@dataclass(frozen=True, slots=True)
+class Thermal:
+    """Stages from the die outwards, trips from the coolest up."""
+
+    stages: tuple[ThermalStage, ...]
+    ambient_celsius: float
+    poll_ns: int
+    trips: tuple[Trip, ...]
+    critical_celsius: float
+
+
+class JitterCause(StrEnum):
+    """What makes runs differ."""
+
+    DRAM_REFRESH = "dram_refresh"  # stalls transfers
+    INTERRUPT = "interrupt"  # stalls the host
+    VOLTAGE_DROOP = "voltage_droop"  # stretches the clock of compute
+
+
+@dataclass(frozen=True, slots=True)
+class Jitter:
+    """Stalls of `stall_ns` (the mean, where it varies) that come every `interval_ns`.
+
+    DRAM refresh is periodic with a random phase; the others are a Poisson process with
+    exponential stalls.
+    """
+
+    cause: JitterCause
+    interval_ns: int
+    stall_ns: int
+
+
+class Mark(StrEnum):
+    """How sure a number is."""
+
+    PUBLISHED = "published"
+    RECALLED = "recalled"  # from a data sheet, not read again
+    INFERRED = "inferred"
+    FITTED = "fitted"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the numbers under a key path come from."""
+
+    mark: Mark
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareSpec:
+    """One device."""
+
+    name: str
+    chip: str
+    vendor: str
+    firmware: str
+    version: str
+    compiler: str  # versions that can compile for it, such as ">=0.1,<1"
+    digest: str  # sha256 of the file
+    clock_hz: int
+    tensor_core: TensorCore
+    vector: VectorUnit
+    dma: Dma
+    sram: Memory
+    ddr: Memory
+    host: Host
+    layouts: Mapping[str, Layout]  # by operator kind; others take row-major
+    channel_quantum: Mapping[DType, int]
+    operators: Mapping[str, OperatorSupport]
+    driver: Driver
+    operating_points: tuple[OperatingPoint, ...]
+    power: Power
+    thermal: Thermal
+    jitter: tuple[Jitter, ...]
+    sources: Mapping[str, Provenance]
+
+    @property
+    def float_dtype(self) -> DType | None:
+        """The float type that the tensor core multiplies fastest; None where it has none."""
+        rates = self.tensor_core.macs_per_cycle
+        floats = [dtype for dtype in rates if dtype.is_float]
+        return max(floats, key=lambda dtype: rates[dtype]) if floats else None

@@ -1,0 +1,1 @@
+"""Execution plans: instructions on engines with addresses and events, and the rules they obey."""

@@ -1,0 +1,85 @@
+"""The immutable graph of typed operators that a recipe is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stages.recipe.kinds import Kind
+from stages.tensors import TensorType
+
+Attribute = int | float | str | bytes | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator; `kinds.py` says what its operands and attributes are.
+
+    An omitted optional operand is an empty name.
+    """
+
+    name: str
+    kind: Kind
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The operands that are present."""
+        return tuple(name for name in self.inputs if name)
+
+    def integers(self, attribute: str) -> tuple[int, ...]:
+        """An attribute that is a list of integers.
+
+        Raises:
+            KeyError: the attribute is missing.
+        """
+        value = self.attributes[attribute]
+        assert isinstance(value, tuple)
+        return tuple(int(item) for item in value)
+
+    def integer(self, attribute: str) -> int:
+        """An attribute that is an integer."""
+        value = self.attributes[attribute]
+        assert isinstance(value, int)
+        return value
+
+    def number(self, attribute: str) -> float:
+        """An attribute that is a number."""
+        value = self.attributes[attribute]
+        assert isinstance(value, int | float)
+        return float(value)
+
+    def word(self, attribute: str) -> str:
+        """An attribute that is a word."""
+        value = self.attributes[attribute]
+        assert isinstance(value, str)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Operators in an order in which each runs after what it reads.
+
+    `types` holds the type of every value; the data of `constants` lies beside the graph, by name.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: tuple[str, ...]
+    types: Mapping[str, TensorType]
+    operators: tuple[Operator, ...]
+
+    def producers(self) -> dict[str, Operator]:
+        """The operator that makes each value."""
+        return {output: operator for operator in self.operators for output in operator.outputs}
+
+    def consumers(self) -> dict[str, list[Operator]]:
+        """The operators that read each value, once each, in order; graph outputs not counted."""
+        readers: dict[str, list[Operator]] = {name: [] for name in self.types}
+        for operator in self.operators:
+            for name in dict.fromkeys(operator.operands):
+                readers[name].append(operator)
+        return readers
