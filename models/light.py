@@ -79,7 +79,9 @@ def _with_random_weights(name: str) -> onnx.ModelProto:
     return _assemble(model, weights)
 
 
-def _assemble(model: onnx.ModelProto, weights: Mapping[str, NDArray[np.float32]]) -> onnx.ModelProto:
+def _assemble(
+    model: onnx.ModelProto, weights: Mapping[str, NDArray[np.float32]]
+) -> onnx.ModelProto:
     """The model with `weights` as initialisers in place of the nodes that made constants."""
     graph = model.graph
     nodes = [node for node in graph.node if node.op_type != "ConstantOfShape"]
@@ -93,12 +95,16 @@ def _assemble(model: onnx.ModelProto, weights: Mapping[str, NDArray[np.float32]]
 
 
 def _draw_weights(graph: onnx.GraphProto) -> Weights:
-    shapes = {t.name: tuple(numpy_helper.to_array(t).tolist()) for t in graph.initializer
-              if t.data_type == onnx.TensorProto.INT64}
+    shapes = {
+        t.name: tuple(numpy_helper.to_array(t).tolist())
+        for t in graph.initializer
+        if t.data_type == onnx.TensorProto.INT64
+    }
     shapes |= {t.name: t.dims for t in graph.initializer if t.data_type != onnx.TensorProto.INT64}
     made = {n.output[0]: shapes[n.input[0]] for n in graph.node if n.op_type == "ConstantOfShape"}
-    given = {t.name: tuple(t.dims) for t in graph.initializer
-             if t.data_type == onnx.TensorProto.FLOAT}
+    given = {
+        t.name: tuple(t.dims) for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT
+    }
     weights: Weights = {}
     aliases = {n.output[0]: n.input[0] for n in graph.node if n.op_type in ("Unsqueeze", "Reshape")}
     for node in graph.node:
