@@ -65,7 +65,7 @@ def log_sum(t: Translation) -> None:
     x = t.operand(0)
     axes = read_axes(t)
     if axes:
-        attributes = {"axes": axes, "keepdims": t.node.integer("keepdims", 1)}
+        attributes: Attributes = {"axes": axes, "keepdims": t.node.integer("keepdims", 1)}
         x = t.step(Kind.REDUCE_SUM, (x,), t.result, attributes)
     t.emit(Kind.LOG, (x,))
 
