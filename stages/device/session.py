@@ -42,9 +42,7 @@ class Latencies:
         return self._known[divider]
 
 
-def weathered_cycles(
-    costs: Costs, climate: Climate, runs: int, divider: int
-) -> NDArray[np.int64]:
+def weathered_cycles(costs: Costs, climate: Climate, runs: int, divider: int) -> NDArray[np.int64]:
     """Cycles (int64[runs]) of each run under its weather, which reaches past the slowest."""
     calm = int(run_costs(costs, compute_divider=divider).total_cycles[0])
     horizon = calm * _HEADROOM_PERCENT // 100 + 1

@@ -88,9 +88,7 @@ class SimulatedDevice:
         self._loaded()
         assert self._costs is not None
         latencies = Latencies(self._costs, Climate(self.spec, seed), runs + warmup)
-        return run_session(
-            latencies, die, self.activity.femtojoules(self.spec.power), warmup
-        )
+        return run_session(latencies, die, self.activity.femtojoules(self.spec.power), warmup)
 
     def _loaded(self) -> Package:
         if self._package is None:

@@ -104,7 +104,7 @@ class Governor:
 
 @dataclass(slots=True)
 class Die:
-    """The thermal state of a device over time: stages, governor, and the instant of the next poll."""
+    """A device's thermal state over time: stages, governor, and when it polls next."""
 
     spec: HardwareSpec
     chain: Chain
@@ -137,9 +137,7 @@ class Die:
         chain = Chain(spec.thermal)
         watts = idle_watts(spec.power, junction_celsius)
         ambient = chain.ambient_for(junction_celsius, watts)
-        return Die(
-            spec, chain, ambient, chain.steady(watts, ambient), Governor(spec.thermal.trips)
-        )
+        return Die(spec, chain, ambient, chain.steady(watts, ambient), Governor(spec.thermal.trips))
 
     @property
     def junction_celsius(self) -> float:
