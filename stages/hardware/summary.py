@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from stages.hardware.cost import contraction_cycles
 from stages.hardware.spec import Dataflow, HardwareSpec, Mark, TensorCore
 from stages.tensors import DType
 from stages.units import format_bandwidth, format_bytes, format_frequency, format_ns
@@ -125,8 +124,8 @@ def _facts(spec: HardwareSpec) -> Iterator[Fact]:
     yield Fact("ddr", f"{format_bytes(spec.ddr.size_bytes)}, {_bandwidth_text(spec, 'ddr')}")
     yield Fact(
         "dma",
-        f"{spec.dma.channels} channels x {spec.dma.outstanding} outstanding, "
-        f"{format_bandwidth(spec.dma.bandwidth)} each",
+        f"{spec.dma.channels} x {format_bandwidth(spec.dma.bandwidth)}, "
+        f"{spec.dma.outstanding} outstanding each",
     )
     yield Fact("operators", _operators_text(spec))
     yield Fact("driver", f"{spec.driver.sync_mode}, submit {format_ns(spec.driver.submit_ns)}")
@@ -245,12 +244,7 @@ def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[Caution]:
 def _size_warnings(spec: HardwareSpec) -> Iterator[Caution]:
     if spec.sram.size_bytes >= spec.ddr.size_bytes:
         yield Caution("memory.sram.size", "not smaller than ddr: check the prefix")
-    core = spec.tensor_core
-    macs = core.rows * core.cols * core.rows
-    cycles = contraction_cycles(core, core.rows, core.cols, core.rows, 1, 1, core.array_dtype)
-    if core.fill_cycles * 2 > cycles and macs < core.macs_per_cycle[core.array_dtype]:
-        yield Caution("tensor_core.fill", f"{core.fill_cycles} cycles dwarf one array's work")
-    for dtype in core.macs_per_cycle:
+    for dtype in spec.tensor_core.macs_per_cycle:
         if dtype not in spec.channel_quantum:
             yield Caution("channel_quantum", f"no quantum for {dtype}")
 
