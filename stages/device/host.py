@@ -26,7 +26,7 @@ class HostRuntime:
     def prepare(
         self,
         operator: Operator,
-        operand_types: Sequence[TensorType | None],
+        operand_types: Sequence[TensorType],
         result_types: Sequence[TensorType],
     ) -> HostCall:
         """A function from the node's operands to its results.
@@ -44,7 +44,7 @@ class HostRuntime:
                 for name, operand, type_ in zip(
                     _operand_names(operator), operands, operand_types, strict=True
                 )
-                if operand is not None and type_ is not None and name in names
+                if operand is not None and name in names
             }
             try:
                 return [np.asarray(result) for result in session.run(results, feeds)]
@@ -60,7 +60,7 @@ class HostRuntime:
     def _session(
         self,
         operator: Operator,
-        operand_types: Sequence[TensorType | None],
+        operand_types: Sequence[TensorType],
         result_types: Sequence[TensorType],
     ) -> onnxruntime.InferenceSession:
         key = (
@@ -108,7 +108,7 @@ def _operand_names(operator: Operator) -> tuple[str, ...]:
 
 def _node_model(
     operator: Operator,
-    operand_types: Sequence[TensorType | None],
+    operand_types: Sequence[TensorType],
     result_types: Sequence[TensorType],
 ) -> bytes:
     from stages.recipe.onnx_export.host_node import host_call_model

@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper,
 
 from stages.recipe.onnx_import.node import DEFAULT_DOMAIN, Node, operand_names
 from stages.recipe.onnx_import.value_types import (
+    Cause,
     Untyped,
     ValueType,
     read_type,
@@ -116,7 +117,9 @@ def infer_types(
     found = _infer_with_schema(node, opsets, operands, constants)
     missing = [name for name in node.proto.output if name and name not in found]
     if missing or any(isinstance(answer, Untyped) for answer in found.values()):
-        found |= _infer_with_onnxruntime(node, opsets, operands, constants)
+        for name, answer in _infer_with_onnxruntime(node, opsets, operands, constants).items():
+            if not isinstance(found.get(name), TensorType):
+                found[name] = answer
     return found
 
 
@@ -136,8 +139,12 @@ def _infer_with_schema(
             input_data=dict(constants),
             opset_imports=imports,
         )
-    except Exception:
-        return {}  # no schema, or its rule can't tell: ONNX Runtime is asked next
+    except Exception as error:
+        # no schema, or the operands break its rule; ONNX Runtime is asked next
+        lines = str(error).strip().splitlines()
+        reason = f"has no type: {lines[-1] if lines else 'its operator has no shape rule'}"
+        outputs = [name for name in node.proto.output if name]
+        return dict.fromkeys(outputs, Untyped(reason, Cause.ILL_TYPED))
     types = {name: read_type(answer) for name, answer in answers.items()}
     return {name: answer for name, answer in types.items() if answer is not None}
 
