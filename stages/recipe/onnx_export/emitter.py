@@ -23,7 +23,8 @@ def type_code(dtype: DType) -> int:
 class Emitter:
     """The nodes of one operator. `operands` and `target` are names in the type that it computes in.
 
-    `opset` is ONNX's own version that the nodes are written for: 17 or later. `types` holds the types of all values of the graph, and of the intermediate ones made here.
+    `opset` is the version of ONNX that the nodes are written for, 17 or later. `types` holds the
+    types of all values of the graph.
     """
 
     operator: Operator

@@ -42,12 +42,13 @@ def export_recipe(recipe: Recipe, constants: Mapping[str, Array]) -> ModelProto:
     """
     graph = recipe.graph
     operators = {operator.name: operator for operator in graph.operators}
+    opsets = _opsets(graph.operators)
     functions: list[FunctionProto] = []
     nodes: list[NodeProto] = []
     taken: set[str] = set()
     for group in recipe.groups:
         members = [operators[name] for name in group.operators]
-        function = _function(graph, group, members, _function_name(group.name, taken))
+        function = _function(graph, members, _function_name(group.name, taken), opsets)
         node = helper.make_node(
             function.name, list(function.input), list(function.output), group.name, domain=DOMAIN
         )
@@ -64,14 +65,16 @@ def export_recipe(recipe: Recipe, constants: Mapping[str, Array]) -> ModelProto:
             value_info=[_value_info(recipe, name) for name in _inner_values(graph, nodes)],
         ),
         functions=functions,
-        opset_imports=_opset_imports(graph.operators, DOMAIN),
+        opset_imports=_imports({**opsets, DOMAIN: 1}),
         ir_version=_IR_VERSION,
         producer_name="recipe",
         doc_string=f"recipe for {recipe.target.hardware} {recipe.target.version}",
     )
 
 
-def _function(graph: Graph, group: Group, members: Sequence[Operator], name: str) -> FunctionProto:
+def _function(
+    graph: Graph, members: Sequence[Operator], name: str, opsets: Mapping[str, int]
+) -> FunctionProto:
     made = {output for operator in members for output in operator.outputs}
     read = dict.fromkeys(operand for operator in members for operand in operator.operands)
     names = {operator.name for operator in members}
@@ -82,23 +85,31 @@ def _function(graph: Graph, group: Group, members: Sequence[Operator], name: str
     outputs = [
         output for operator in members for output in operator.outputs if output in outside
     ] or list(members[-1].outputs)
-    nodes = [node for operator in members for node in operator_to_nodes(operator, graph.types)]
+    opset = opsets[""]
+    nodes = [
+        node for operator in members for node in operator_to_nodes(operator, graph.types, opset)
+    ]
     return helper.make_function(
         DOMAIN,
         name,
         [value for value in read if value not in made],
         outputs,
         nodes,
-        _opset_imports(members),
+        _imports(opsets),
     )
 
 
-def _opset_imports(operators: Sequence[Operator], *own: str) -> list[OperatorSetIdProto]:
-    versions = {"": _OPSET, **dict.fromkeys(own, 1)}
+def _opsets(operators: Sequence[Operator]) -> dict[str, int]:
+    """Opset versions by domain: 17, or what a later `host_call` was written for."""
+    versions = {"": _OPSET}
     for operator in operators:
         if operator.kind is Kind.HOST_CALL:
             for domain, version in host_opsets(operator).items():
                 versions[domain] = max(version, versions.get(domain, 1))
+    return versions
+
+
+def _imports(versions: Mapping[str, int]) -> list[OperatorSetIdProto]:
     return [helper.make_opsetid(domain, version) for domain, version in versions.items()]
 
 
