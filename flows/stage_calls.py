@@ -52,6 +52,15 @@ class StageResult:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class StageFailure:
+    """Why a stage gave no result. `details` holds the traceback of a bug of ours."""
+
+    outcome: Outcome
+    message: str
+    details: str = ""
+
+
 def normalize(
     source: ModelSource, out: Path, bindings: Mapping[str, int], params: Params
 ) -> StageResult:
