@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stages.device.functional import Execution
+from stages.device.samples import Samples
 from stages.package import Package
 from stages.tensors import Array
 from stages.trace.spans import Timeline
-
-Latencies = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class HeatHistory:
-    """How warm each run was: the die at the run's end, and the slowest clock divider in it.
-
-    `shutdown_run` is the run in which the die became critical and the device went off.
-    """
-
-    junction_celsius: NDArray[np.float64]
-    clock_dividers: NDArray[np.int64]
-    ambient_celsius: float
-    shutdown_run: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """`latencies_ns` (int64[runs]) of timed runs, after the warm-up; `heat` where it is known."""
-
-    latencies_ns: Latencies
-    heat: HeatHistory | None = None
 
 
 class Device(Protocol):

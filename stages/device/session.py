@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.device.power import busy_watts
-from stages.device.protocol import HeatHistory, Samples
+from stages.device.samples import HeatHistory, Samples
 from stages.device.thermal import Die
 from stages.device.weather import Climate
 from stages.hardware.cost import NANOSECONDS_PER_SECOND

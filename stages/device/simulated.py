@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stages.device.functional import Execution, Machine
 from stages.device.power import Activity, activity_of
-from stages.device.protocol import Samples
+from stages.device.samples import Samples
 from stages.device.session import Latencies, run_session
 from stages.device.thermal import Die
 from stages.device.timeline import timeline_of

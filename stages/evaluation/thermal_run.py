@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stages.device.protocol import HeatHistory, Samples
+from stages.device.samples import HeatHistory, Samples
 from stages.errors import DeviceError
 from stages.evaluation.latency import LatencySummary, ratio_text, summarize
 from stages.evaluation.verdict import Check, Verdict, verdict_of

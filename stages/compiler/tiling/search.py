@@ -237,9 +237,9 @@ class Search:
             layout = work.layout(result)
             size = box_bytes(work.result_type, layout, boxes[result])
             run = contiguous_bytes(work.result_type, layout, boxes[result])
-            cost = transfer_cost(spec, size, run, SRAM, DDR)
-            storing = tiles * cost.channel_cycles
-            latency += tiles * cost.latency_cycles
+            store = transfer_cost(spec, size, run, SRAM, DDR)
+            storing = tiles * store.channel_cycles
+            latency += tiles * store.latency_cycles
         return loading, storing, latency
 
     def _load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[tuple[int, int]]:
