@@ -51,6 +51,12 @@ class Operator:
         assert isinstance(value, int | float)
         return float(value)
 
+    def numbers(self, attribute: str) -> tuple[float, ...]:
+        """An attribute that is a list of numbers."""
+        value = self.attributes[attribute]
+        assert isinstance(value, tuple)
+        return tuple(float(item) for item in value)
+
     def word(self, attribute: str) -> str:
         """An attribute that is a word."""
         value = self.attributes[attribute]

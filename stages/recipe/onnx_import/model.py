@@ -1,0 +1,94 @@
+"""The import: a normalised ONNX model becomes a graph of typed operators."""
+
+from __future__ import annotations
+
+from onnx import ModelProto
+from onnx.inliner import inline_local_functions
+
+from stages.errors import CompileError
+from stages.recipe.graph import Graph
+from stages.recipe.onnx_import.analysis import Analysis, analyse
+from stages.recipe.onnx_import.enclosure import enclose
+from stages.recipe.onnx_import.finish import finish
+from stages.recipe.onnx_import.host import emit_host_call
+from stages.recipe.onnx_import.node import Node
+from stages.recipe.onnx_import.table import TRANSLATORS
+from stages.recipe.onnx_import.translation import GraphBuilder, NotRepresentable, Translation
+from stages.recipe.onnx_import.value_types import Cause, Untyped
+from stages.recipe.operators import IllegalOperatorError, infer
+from stages.tensors import Array, TensorType
+
+
+def import_model(model: ModelProto) -> tuple[Graph, dict[str, Array]]:
+    """The graph that a normalised model means, and the data of its constants by name.
+
+    What no kind can mean becomes a `host_call` that carries the original node.
+
+    Raises:
+        InputError: an attribute has the wrong type, or weights lie outside the model.
+        CompileError: a value that must be a tensor of static shape isn't one.
+    """
+    if model.functions:
+        model = inline_local_functions(model)
+    analysis = analyse(model)
+    nodes = enclose(analysis, [value.name for value in model.graph.output])
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in initializers]
+    builder = _start(analysis, inputs)
+    for node in nodes:
+        _translate(builder, node, analysis.opsets)
+    outputs = [value.name for value in model.graph.output]
+    return finish(builder, model.graph.name or "model", inputs, outputs)
+
+
+def _start(analysis: Analysis, inputs: list[str]) -> GraphBuilder:
+    types: dict[str, TensorType] = {}
+    for name, answer in analysis.types.items():
+        if isinstance(answer, TensorType):
+            types[name] = answer
+    for name in inputs:
+        answer = analysis.types.get(name, Untyped("has no type"))
+        if isinstance(answer, Untyped):
+            raise CompileError(
+                f"model input %{name} {answer.reason}",
+                where=f"input %{name}",
+                hint="bind its axes with --bind NAME=EXTENT"
+                if answer.cause is Cause.DYNAMIC
+                else "recipes hold tensors of numbers and booleans only",
+            )
+    taken = set(analysis.types) | set(analysis.foreign)
+    return GraphBuilder(types, dict(analysis.constants), taken, aliases=dict(analysis.renames))
+
+
+def _translate(builder: GraphBuilder, node: Node, opsets: dict[str, int]) -> None:
+    translator = TRANSLATORS.get((node.domain, node.proto.op_type))
+    translation = Translation(builder, node)
+    if translator is not None and not _is_empty(translation):
+        operator_count = len(builder.operators)
+        aliases = dict(builder.aliases)
+        try:
+            translator(translation)
+            _check(builder, operator_count)
+            return
+        except (NotRepresentable, IllegalOperatorError):
+            builder.rewind(operator_count)
+            builder.aliases = aliases
+    emit_host_call(translation, opsets)
+
+
+def _check(builder: GraphBuilder, operator_count: int) -> None:
+    """Whether the table accepts the new operators, and gives the types that the model has.
+
+    Raises:
+        IllegalOperatorError: an operator breaks the table.
+        NotRepresentable: it makes another type.
+    """
+    for operator in builder.operators[operator_count:]:
+        operands = [builder.types[name] if name else None for name in operator.inputs]
+        declared = [builder.types[name] for name in operator.outputs]
+        if list(infer(operator, operands, declared)) != declared:
+            raise NotRepresentable
+
+
+def _is_empty(translation: Translation) -> bool:
+    return not any(translation.node.proto.output)

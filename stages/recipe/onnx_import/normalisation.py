@@ -1,0 +1,133 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stages.recipe.kinds import Kind
+from stages.recipe.onnx_import.contractions import present
+from stages.recipe.onnx_import.translation import (
+    NotRepresentable,
+    Translation,
+    Translator,
+    axis_of,
+)
+from stages.tensors import TensorType
+
+
+def batch_norm(t: Translation) -> None:
+    """BatchNormalization in inference."""
+    if t.node.integer("training_mode", 0) or t.has_output(1):
+        raise NotRepresentable
+    t.emit(Kind.BATCH_NORM, t.operands()[:5], {"epsilon": t.node.number("epsilon", 1e-5)})
+
+
+def layer_norm(t: Translation) -> None:
+    """LayerNormalization, where only its first output is read."""
+    if t.has_output(1) or t.has_output(2):
+        raise NotRepresentable
+    x, scale, *rest = present(t)
+    axis = axis_of(t.node.integer("axis", -1), t.type(x).rank)
+    emit_layer_norm(t, x, [scale, *rest], axis)
+
+
+def emit_layer_norm(
+    t: Translation, x: str, parameters: list[str], axis: int, output: str = ""
+) -> None:
+    """Emit `layer_norm`, its scale and bias brought to the shape of the normalised axes."""
+    shape = t.shape(x)[axis:]
+    fitted = [_fitted(t, parameter, shape) for parameter in parameters]
+    attributes = {"axis": axis, "epsilon": t.node.number("epsilon", 1e-5)}
+    t.emit(Kind.LAYER_NORM, [x, *fitted], attributes, output=output)
+
+
+def _fitted(t: Translation, parameter: str, shape: tuple[int, ...]) -> str:
+    if t.shape(parameter) == shape:
+        return parameter
+    data = t.data(parameter)
+    try:
+        np.broadcast_shapes(t.shape(parameter), shape)
+    except ValueError:
+        raise NotRepresentable from None
+    if np.broadcast_shapes(t.shape(parameter), shape) != shape:
+        raise NotRepresentable
+    if data is not None:
+        return t.constant("parameter", np.broadcast_to(data, shape).copy())
+    wanted = TensorType(t.type(parameter).dtype, shape)
+    return t.step(Kind.EXPAND, (parameter,), wanted, {"shape": shape})
+
+
+def instance_norm(t: Translation) -> None:
+    """InstanceNormalization."""
+    t.emit(Kind.INSTANCE_NORM, t.operands(), {"epsilon": t.node.number("epsilon", 1e-5)})
+
+
+def group_norm(t: Translation) -> None:
+    """GroupNormalization: instance normalisation of groups of channels.
+
+    Before opset 21, scale and bias hold one number for each group; since then, for each channel.
+    """
+    x, scale, bias = t.operands()
+    source = t.type(x)
+    groups = t.node.integer("num_groups", 1)
+    batch, channels, *spatial = source.shape
+    if not groups or channels % groups:
+        raise NotRepresentable
+    rest = int(np.prod([channels // groups, *spatial], dtype=np.int64))
+    grouped = t.reshaped(x, (batch, groups, rest))
+    attributes = {"epsilon": t.node.number("epsilon", 1e-5)}
+    if t.shape(scale) == (groups,) and groups != channels:
+        normal = t.step(Kind.INSTANCE_NORM, (grouped, scale, bias), t.type(grouped), attributes)
+        t.emit(Kind.RESHAPE, (normal,), {"shape": source.shape})
+        return
+    dtype = t.type(scale).dtype.numpy
+    ones, zeros = np.ones(groups, dtype), np.zeros(groups, dtype)
+    neutral = (grouped, t.constant("ones", ones), t.constant("zeros", zeros))
+    normal = t.step(Kind.INSTANCE_NORM, neutral, t.type(grouped), attributes)
+    spread = t.reshaped(normal, source.shape)
+    column = (channels, *([1] * len(spatial)))
+    product = t.step(Kind.MUL, (spread, t.reshaped(scale, column)), source)
+    t.emit(Kind.ADD, (product, t.reshaped(bias, column)))
+
+
+def rms_norm(t: Translation) -> None:
+    """RMSNormalization of opset 23, and ONNX Runtime's SimplifiedLayerNormalization."""
+    if t.has_output(1) or not t.result.dtype.is_float:
+        raise NotRepresentable
+    x, scale = t.operand(0), t.operand(1)
+    source = t.type(x)
+    axis = axis_of(t.node.integer("axis", -1), source.rank)
+    axes = tuple(range(axis, source.rank))
+    kept = TensorType(source.dtype, (*source.shape[:axis], *([1] * len(axes))))
+    squares = t.step(Kind.MUL, (x, x), source)
+    mean = t.step(Kind.REDUCE_MEAN, (squares,), kept, {"axes": axes, "keepdims": 1})
+    epsilon = t.scalar("epsilon", t.node.number("epsilon", 1e-5), source.dtype)
+    root = t.step(Kind.SQRT, (t.step(Kind.ADD, (mean, epsilon), kept),), kept)
+    normal = t.step(Kind.DIV, (x, root), source)
+    t.emit(Kind.MUL, (normal, scale))
+
+
+def lp_norm(t: Translation) -> None:
+    """LpNormalization."""
+    kinds = {1: Kind.REDUCE_L1, 2: Kind.REDUCE_L2}
+    order = t.node.integer("p", 2)
+    x = t.operand(0)
+    source = t.type(x)
+    if order not in kinds:
+        raise NotRepresentable
+    axis = axis_of(t.node.integer("axis", -1), source.rank)
+    shape = tuple(1 if index == axis else extent for index, extent in enumerate(source.shape))
+    kept = TensorType(source.dtype, shape)
+    norm = t.step(kinds[order], (x,), kept, {"axes": (axis,), "keepdims": 1})
+    t.emit(Kind.DIV, (x, norm))
+
+
+TABLE: dict[str, Translator] = {
+    "BatchNormalization": batch_norm,
+    "LayerNormalization": layer_norm,
+    "InstanceNormalization": instance_norm,
+    "GroupNormalization": group_norm,
+    "RMSNormalization": rms_norm,
+    "SimplifiedLayerNormalization": rms_norm,
+    "LpNormalization": lp_norm,
+}

@@ -1,0 +1,102 @@
+"""What each operator kind computes: one table, and the rules about precision around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
+from stages.recipe.semantics import (
+    contraction,
+    elementwise,
+    formats,
+    movement,
+    normalisation,
+    pooling,
+    resize,
+)
+from stages.recipe.semantics.activation import ACTIVATIONS, activation
+from stages.recipe.semantics.reduction import REDUCTIONS, reduction
+from stages.recipe.semantics.windows import Values
+from stages.tensors import Array, DType, TensorType
+
+Meaning = Callable[[Operator, Sequence[Values | None], Sequence[TensorType]], tuple[Values, ...]]
+
+_MEANINGS: dict[Kind, Meaning] = {
+    Kind.CONV: contraction.conv,
+    Kind.CONV_TRANSPOSE: contraction.conv_transpose,
+    Kind.MATMUL: contraction.matmul,
+    **dict.fromkeys(elementwise.BINARY, elementwise.binary),
+    **dict.fromkeys(elementwise.UNARY, elementwise.unary),
+    Kind.MOD: elementwise.modulo,
+    Kind.WHERE: elementwise.where,
+    **dict.fromkeys(ACTIVATIONS, activation),
+    Kind.BATCH_NORM: normalisation.batch_norm,
+    Kind.LAYER_NORM: normalisation.layer_norm,
+    Kind.INSTANCE_NORM: normalisation.instance_norm,
+    Kind.SOFTMAX: normalisation.softmax,
+    Kind.LOG_SOFTMAX: normalisation.log_softmax,
+    Kind.MAX_POOL: pooling.max_pool,
+    Kind.AVERAGE_POOL: pooling.average_pool,
+    **dict.fromkeys(REDUCTIONS, reduction),
+    Kind.CONCAT: movement.concat,
+    Kind.SLICE: movement.slice_box,
+    Kind.SPLIT: movement.split,
+    Kind.PAD: movement.pad,
+    Kind.RESIZE: resize.resize,
+    Kind.TRANSPOSE: movement.transpose,
+    Kind.RESHAPE: movement.reshape,
+    Kind.EXPAND: movement.expand,
+    Kind.GATHER: movement.gather,
+    Kind.IDENTITY: movement.identity,
+    Kind.RELAYOUT: movement.identity,
+    Kind.CAST: formats.cast,
+    Kind.QUANTIZE: formats.quantize,
+    Kind.DEQUANTIZE: formats.dequantize,
+}
+
+_NARROW_FLOATS = (DType.F16.numpy, DType.BF16.numpy)
+
+
+def evaluate(
+    operator: Operator, operands: Sequence[Array | None], result_types: Sequence[TensorType]
+) -> tuple[Array, ...]:
+    """What an operator makes of its operands (None where an optional one is omitted).
+
+    Floats are computed in float32 whatever the operand's type, float64 in float64, and results come
+    back in that precision: the caller rounds when it stores. Only `cast` and `quantize` round.
+    Results may be views of the operands.
+
+    Raises:
+        InputError: an index or a shape that depends on data is out of range.
+        ValueError: the operator is a `host_call`, which has no meaning here.
+    """
+    meaning = _MEANINGS.get(operator.kind)
+    if meaning is None:
+        raise ValueError(f"{operator.kind} {operator.name!r} runs in the host's own runtime")
+    with np.errstate(all="ignore"):
+        results = meaning(operator, [_widened(operand) for operand in operands], result_types)
+    return tuple(
+        _settled(result, type_) for result, type_ in zip(results, result_types, strict=True)
+    )
+
+
+def rounded(array: Array, type_: TensorType) -> Array:
+    """An array rounded to the element type in which it is stored."""
+    with np.errstate(all="ignore"):
+        return array.astype(type_.dtype.numpy, copy=False)
+
+
+def _widened(operand: Array | None) -> Values | None:
+    if operand is not None and operand.dtype in _NARROW_FLOATS:
+        return operand.astype(np.float32)
+    return operand
+
+
+def _settled(result: Values, type_: TensorType) -> Array:
+    wanted = type_.dtype.numpy
+    if type_.dtype.is_float and type_.dtype is not DType.F64:
+        wanted = DType.F32.numpy
+    return np.asarray(result).astype(wanted, copy=False)
