@@ -36,6 +36,9 @@ from stages.normalizer.source import NO_BINDINGS, ModelSource
 from stages.normalizer.tidying import make_outputs, mend_split, name_nodes, strip_traces
 from stages.normalizer.type_check import require_one_type
 
+_INITIALIZERS_APART = 4
+"""The first IR version in which an initialiser needn't be an input."""
+
 LARGEST_MESSAGE_BYTES = 1_900_000_000
 """Protobuf messages end at 2 GB; larger models keep their weights in a file beside them."""
 
@@ -201,6 +204,7 @@ def _inline_functions(model: ir.Model) -> str:
 def _separate_initializers(model: ir.Model) -> str:
     before = len(model.graph.inputs)
     common.RemoveInitializersFromInputsPass()(model)
+    model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
     removed = before - len(model.graph.inputs)
     return f"{removed} were inputs too" if removed else ""
 
