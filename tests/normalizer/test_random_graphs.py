@@ -16,9 +16,10 @@ WEIGHTS = {
     "one": np.array([1]), "big": np.array([99]), "axis": np.array([-1]), "six": np.array([6]),
     "minus": np.array([-1]), "ratio": np.float32(0.3), "yes": np.bool_(True),
 }  # fmt: skip
-ELEMENTWISE = ["Relu ({})", "Neg ({})", "Mul ({}, half)", "Add ({}, row)", "Identity ({})",
-               "Sigmoid ({})", "Add ({}, {})", "Cast <to=1> ({})", "Softmax <axis=1> ({})"]  # fmt: skip
-Step = tuple[str, str]
+ELEMENTWISE = [
+    "Relu ({})", "Neg ({})", "Mul ({}, half)", "Add ({}, row)", "Identity ({})", "Sigmoid ({})",
+    "Add ({}, {})", "Cast <to=1> ({})", "Softmax <axis=1> ({})",
+]  # fmt: skip
 
 
 def steps(opset: int) -> st.SearchStrategy[str]:
