@@ -33,7 +33,7 @@ UNARY = {
 def test_direct(name):
     element = "bool" if name in LOGICAL else "float"
     result = "bool" if name in COMPARISONS | LOGICAL | {"IsNaN"} else "float"
-    operands = {name: 2 for name in DIRECT} | dict.fromkeys(UNARY, 1) | {"Where": 3}
+    operands = dict.fromkeys(DIRECT, 2) | dict.fromkeys(UNARY, 1) | {"Where": 3}
     names = ["a", "b", "c"][: operands[name]]
     shapes = ["[2,3,4]", "[3,1]", "[4]"]
     elements = ["bool", "float", "float"] if name == "Where" else [element] * 3

@@ -33,8 +33,8 @@ def model_of(op_type, attributes, shape, weights=(), opset=17):
 def runs(model, shape):
     """Whether ONNX Runtime accepts the model, and onnx infers the shape that it makes.
 
-    ONNX Runtime refuses some legal windows; onnx counts windows of `ceil_mode` that begin in the end
-    padding, which ONNX Runtime leaves out.
+    ONNX Runtime refuses some legal windows; onnx counts windows of `ceil_mode` that begin in the
+    end padding, which ONNX Runtime leaves out.
     """
     try:
         result = run_model(model, {"x": np.zeros(shape, np.float32)})[0]

@@ -160,6 +160,7 @@ def _should_stay(analysis: Analysis, node: Node) -> bool:
         blocked = node.integer("block_size", 0) > 0
         return quantised is not None and not blocked
     if node.proto.op_type in {"Expand", "Tile"}:
+        _type_outputs(analysis, node.proto)
         answer = analysis.types.get(node.proto.output[0])
         source = analysis.types.get(node.proto.input[0])
         if isinstance(answer, TensorType) and isinstance(source, TensorType):

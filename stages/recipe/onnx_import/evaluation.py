@@ -65,7 +65,9 @@ def evaluate_node(
     if any(name not in operands for name in operand_names(node)):
         return None
     model = one_node_model(node, opsets, {}, list(operands.values()))
-    results = _run_onnxruntime(model)
+    # onnxruntime 1.32 ends the process when a Split leaves an output out
+    unsafe = node.op_type == "Split" and not all(node.output)
+    results = None if unsafe else _run_onnxruntime(model)
     if results is None:
         results = _run_reference(model)
     if results is None or not all(isinstance(result, np.ndarray) for result in results):
