@@ -1,2 +1,53 @@
-# `make run` and `make test` need Python 3.11, 3.12 or 3.13 and nothing else.
-PYTHON ?= $(shell for v in 3.11 3.12 3.13; do command -v python$$v >/dev/null && python$$v -c pass 2>/dev/null && echo python$$v && break; done || echo python3)
+# `make run` and `make test` need Python 3.11, 3.12 or 3.13 and nothing else of ours.
+
+# The first interpreter that runs, has a version in range, and can make a virtual environment.
+IN_RANGE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+PYTHON ?= $(shell for candidate in python3.11 python3.12 python3.13 python3 python; do \
+	if $$candidate -c '$(IN_RANGE)' >/dev/null 2>&1; then echo $$candidate; break; fi; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+# A changed dependency makes another stamp, whatever the files' dates.
+STAMP := $(VENV)/.installed-$(shell cat pyproject.toml requirements.lock 2>/dev/null | cksum | tr ' ' '-')
+
+MODEL ?= ppocr_cls
+HARDWARE ?= npu_tiny rk3588_npu
+PYTEST_ARGS ?=
+
+export DO_NOT_TRACK := 1
+export DVC_NO_ANALYTICS := 1
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
+
+.DEFAULT_GOAL := run
+.PHONY: run test check bench clean setup
+
+run: setup
+	$(BIN)/recipe run $(MODEL) $(addprefix --hardware ,$(HARDWARE))
+
+test: setup
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python -m flows.bench
+
+clean:
+	rm -rf out build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+setup: $(STAMP)
+
+$(STAMP):
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "no Python 3.11, 3.12 or 3.13 with venv found"; \
+		echo "hint: install one, or say where it is: make PYTHON=/path/to/python3.12"; exit 1; fi
+	@$(PYTHON) -c '$(IN_RANGE)' || { echo "PYTHON=$(PYTHON) is not Python 3.11, 3.12 or 3.13 with venv"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,1 +1,1 @@
-"""The only code that knows Prefect, Git, argv and where files lie; calls `stages`."""
+"""The only code that knows Prefect, argv and where files lie; calls stages, holds no arithmetic."""

@@ -1,0 +1,107 @@
+"""Options that several commands share, and the parsing of `--bind`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stages.errors import InputError
+
+_BIND = "--bind"
+_BINDING = re.compile(r"(?P<axis>[^=]+)=(?P<extent>-?\d+)")
+
+Hardware = Annotated[
+    str,
+    typer.Option(
+        "--hardware",
+        metavar="NAME",
+        help="A device: a name that `recipe hardware list` prints, or the path of a spec.",
+    ),
+]
+HardwareList = Annotated[
+    list[str],
+    typer.Option(
+        "--hardware",
+        metavar="NAME",
+        help="A device: a name that `recipe hardware list` prints, or the path of a spec. "
+        "Give it once for each device.",
+    ),
+]
+Bindings = Annotated[
+    list[str] | None,
+    typer.Option(
+        _BIND,
+        metavar="AXIS=EXTENT ...",
+        help="Extents of dynamic axes, such as `--bind N=1 H=48 W=192`; `x.2=48` binds axis 2 of "
+        "input x.",
+    ),
+]
+Quantization = Annotated[
+    Path | None,
+    typer.Option("--quantization", metavar="FILE", help="A quantisation configuration."),
+]
+OutFolder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="The folder for what this writes.")
+]
+
+
+def spread_bindings(arguments: Sequence[str]) -> list[str]:
+    """`--bind N=1 H=48` as `--bind N=1 --bind H=48`, which an option parser understands.
+
+    Only words with a `=` that aren't .onnx files belong to the flag, so a model may follow it.
+    """
+    rest = list(arguments)
+    spread: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*spread, word, *rest]
+        flag, equals, value = word.partition("=")
+        if flag != _BIND:
+            spread.append(word)
+            continue
+        values = [value] if equals else []
+        while rest and _is_binding(rest[0]):
+            values.append(rest.pop(0))
+        spread += [part for value in values for part in (_BIND, value)] or [_BIND]
+    return spread
+
+
+def _is_binding(word: str) -> bool:
+    return "=" in word and not word.startswith("-") and not word.endswith(".onnx")
+
+
+def parse_bindings(words: Sequence[str] | None) -> Mapping[str, int]:
+    """Bindings by axis.
+
+    Raises:
+        InputError: a word isn't AXIS=EXTENT, the extent is negative, or an axis has two extents.
+    """
+    bindings: dict[str, int] = {}
+    for word in words or ():
+        match = _BINDING.fullmatch(word)
+        if match is None:
+            raise InputError(
+                f"a binding must read AXIS=EXTENT, not {word!r}",
+                where=_BIND,
+                hint="for example `--bind N=1 H=48 W=192`",
+            )
+        axis, extent = match["axis"], int(match["extent"])
+        if extent < 0:
+            raise InputError(
+                f"an axis can't have the extent {extent}",
+                where=f"{_BIND} {word}",
+                hint="give a whole number from 0 up",
+            )
+        if bindings.get(axis, extent) != extent:
+            raise InputError(
+                f"axis {axis!r} is bound to {bindings[axis]} and to {extent}",
+                where=_BIND,
+                hint="give each axis one extent",
+            )
+        bindings[axis] = extent
+    return bindings

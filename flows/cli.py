@@ -1,0 +1,73 @@
+"""The `recipe` command: its groups, and what every way to end means as an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from flows.arguments import spread_bindings
+from flows.commands import baseline, catalogue, inspect, run, stage
+from flows.context import Options
+from flows.outcomes import exit_code_lines, report_bug, report_error
+from flows.terminal import Terminal
+from stages.errors import Outcome, RecipeError
+
+_STAGES = "One stage, on files"
+_LOOK = "Look"
+
+app = typer.Typer(
+    help="Compiles ONNX models to hardware recipes, checks them, and gates their latency.",
+    epilog="\n".join(["Exit codes:", *exit_code_lines()]),
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command()(run.run)
+app.command("normalize", rich_help_panel=_STAGES)(stage.normalize)
+app.command("compile", rich_help_panel=_STAGES)(stage.compile_)
+app.command("validate", rich_help_panel=_STAGES)(stage.validate)
+app.command("benchmark", rich_help_panel=_STAGES)(stage.benchmark)
+app.command("gate", rich_help_panel=_STAGES)(stage.gate)
+app.command("stress", rich_help_panel=_STAGES)(stage.stress)
+app.command("show", rich_help_panel=_LOOK)(inspect.show)
+app.command("export", rich_help_panel=_LOOK)(inspect.export)
+app.add_typer(catalogue.hardware_app, name="hardware", rich_help_panel=_LOOK)
+app.add_typer(catalogue.models_app, name="models", rich_help_panel=_LOOK)
+app.add_typer(baseline.baseline_app, name="baseline")
+
+
+@app.callback()
+def _before(
+    context: typer.Context,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress; only results and errors.")
+    ] = False,
+) -> None:
+    context.obj = Options(Terminal(quiet))
+
+
+def call(arguments: Sequence[str]) -> Outcome | int:
+    """Runs one command; gives its exit code. Errors go to stderr."""
+    try:
+        app(spread_bindings(arguments), prog_name="recipe")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else Outcome.INTERNAL_ERROR
+    except RecipeError as error:
+        return report_error(error)
+    except KeyboardInterrupt:
+        return Outcome.INTERRUPTED
+    except Exception as error:
+        return report_bug(error)
+    return Outcome.PASSED
+
+
+def main() -> None:
+    """The entry point of the `recipe` script."""
+    sys.exit(int(call(sys.argv[1:])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands of `recipe`, a module for each group; heavy imports stay inside the functions."""

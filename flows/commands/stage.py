@@ -1,0 +1,147 @@
+"""`recipe normalize | compile | validate | benchmark | gate | stress`: one stage, on files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.arguments import Bindings, Hardware, OutFolder, Quantization, parse_bindings
+from flows.context import options
+
+if TYPE_CHECKING:
+    from flows.stage_calls import StageResult
+
+PackageFolder = Annotated[
+    Path, typer.Argument(metavar="PACKAGE", help="A folder that `recipe compile` wrote.")
+]
+Baseline = Annotated[
+    Path | None, typer.Option("--baseline", metavar="FILE", help="The accepted facts of the pair.")
+]
+Runs = Annotated[int | None, typer.Option("--runs", min=1, help="Timed runs; else params.yaml's.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Else params.yaml's.")]
+
+
+def normalize(
+    context: typer.Context,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="An .onnx file, package.module:function, or a registry name."
+        ),
+    ],
+    out: OutFolder,
+    bind: Bindings = None,
+    samples: Annotated[
+        Path | None, typer.Option("--samples", metavar="FILE", help="Sample inputs, an .npz.")
+    ] = None,
+) -> None:
+    """Make a model static, clean and opset 17; prove that it computes the same."""
+    from flows import stage_calls
+    from flows.models import request_model
+    from flows.places import require_writable
+
+    bindings = parse_bindings(bind)
+    request = request_model(model, options(context).project, samples)
+    require_writable(out)
+    _finish(context, stage_calls.normalize(request, out, bindings, options(context).params), out)
+
+
+def compile_(
+    context: typer.Context,
+    normalized: Annotated[
+        Path, typer.Argument(metavar="NORMALIZED", help="A folder that `recipe normalize` wrote.")
+    ],
+    hardware: Hardware,
+    out: OutFolder,
+    quantization: Quantization = None,
+) -> None:
+    """Compile a normalised model to a recipe package for one device."""
+    from flows import stage_calls
+    from flows.places import hardware_path, require_writable
+
+    spec = hardware_path(hardware, options(context).project)
+    require_writable(out.parent)
+    _finish(context, stage_calls.compile_package(normalized, spec, out, quantization), out)
+
+
+def validate(
+    context: typer.Context,
+    package: PackageFolder,
+    normalized: Annotated[
+        Path,
+        typer.Option("--normalized", metavar="DIR", help="A folder that `recipe normalize` wrote."),
+    ],
+    hardware: Hardware,
+    out: OutFolder,
+    baseline: Baseline = None,
+) -> None:
+    """Check a package: plan rules, accuracy, memory, fallbacks, fusion."""
+    from flows import stage_calls
+    from flows.places import hardware_path, require_writable
+
+    spec = hardware_path(hardware, options(context).project)
+    require_writable(out)
+    params = options(context).params
+    _finish(context, stage_calls.validate(package, normalized, spec, out, baseline, params), out)
+
+
+def benchmark(
+    context: typer.Context,
+    package: PackageFolder,
+    hardware: Hardware,
+    out: OutFolder,
+    runs: Runs = None,
+    seed: Seed = None,
+) -> None:
+    """Time a package on the device."""
+    from flows import stage_calls
+    from flows.places import hardware_path, require_writable
+
+    spec = hardware_path(hardware, options(context).project)
+    require_writable(out)
+    params = options(context).params.with_benchmark(runs, seed)
+    _finish(context, stage_calls.benchmark(package, spec, out, params), out)
+
+
+def gate(
+    context: typer.Context,
+    measured: Annotated[
+        Path, typer.Argument(metavar="BENCHMARK", help="A folder that `recipe benchmark` wrote.")
+    ],
+    out: OutFolder,
+    baseline: Baseline = None,
+) -> None:
+    """Compare a benchmark with the accepted baseline."""
+    from flows import stage_calls
+    from flows.places import require_writable
+
+    require_writable(out)
+    params = options(context).params
+    _finish(context, stage_calls.gate(measured, baseline, out, params), out)
+
+
+def stress(
+    context: typer.Context,
+    package: PackageFolder,
+    hardware: Hardware,
+    out: OutFolder,
+    runs: Runs = None,
+    seed: Seed = None,
+) -> None:
+    """Time a package on a device that is already hot."""
+    from flows import stage_calls
+    from flows.places import hardware_path, require_writable
+
+    spec = hardware_path(hardware, options(context).project)
+    require_writable(out)
+    params = options(context).params.with_stress(runs, seed)
+    _finish(context, stage_calls.thermal_stress(package, spec, out, params), out)
+
+
+def _finish(context: typer.Context, result: StageResult, out: Path) -> None:
+    terminal = options(context).terminal
+    terminal.say(f"{result.stage}  {result.verdict}  {result.figure}  {result.seconds:.1f} s")
+    terminal.say(f"written to {out}")
+    raise typer.Exit(int(result.outcome))

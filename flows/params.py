@@ -1,0 +1,115 @@
+"""params.yaml: run counts and limits, checked where they come in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stages.errors import InputError
+
+Count = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Ratio = Annotated[float, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class NormalizeParams(_Section):
+    """How the stage proves that the normalised model computes what the original computes."""
+
+    seed: int = 0
+    sample_count: Count = 2
+
+
+class ValidateParams(_Section):
+    """Limits of the validation."""
+
+    min_cosine: Fraction = 0.999
+    max_relative_error: Annotated[float, Field(gt=0)] = 0.01
+    min_sqnr_db: float = 30.0
+    max_fallbacks: Annotated[int, Field(ge=0)] | None = None
+
+
+class BenchmarkParams(_Section):
+    """How often the device runs, and the seed of its weather."""
+
+    runs: Count = 1000
+    warmup: Annotated[int, Field(ge=0)] = 50
+    seed: int = 0
+
+
+class GateParams(_Section):
+    """How much slower than the baseline a package may be."""
+
+    max_p99_increase_percent: Annotated[int, Field(ge=0)] = 5
+    max_p99_over_p50: Ratio = 1.5
+
+
+class StressParams(_Section):
+    """The hot run."""
+
+    runs: Count = 1000
+    seed: int = 0
+    junction_celsius: Annotated[float, Field(gt=0, lt=200)] = 85.0
+    max_p99_over_p50: Ratio = 2.0
+
+
+class Params(_Section):
+    """The whole file, one section a stage."""
+
+    normalize: NormalizeParams = NormalizeParams()
+    validate_: Annotated[ValidateParams, Field(alias="validate")] = ValidateParams()
+    benchmark: BenchmarkParams = BenchmarkParams()
+    gate: GateParams = GateParams()
+    thermal_stress: StressParams = StressParams()
+
+    def with_benchmark(self, runs: int | None, seed: int | None) -> Params:
+        """These parameters, with what the command line says about the benchmark."""
+        return self.model_copy(update={"benchmark": _overridden(self.benchmark, runs, seed)})
+
+    def with_stress(self, runs: int | None, seed: int | None) -> Params:
+        """These parameters, with what the command line says about the hot run."""
+        stress = _overridden(self.thermal_stress, runs, seed)
+        return self.model_copy(update={"thermal_stress": stress})
+
+
+_Timed = TypeVar("_Timed", BenchmarkParams, StressParams)
+
+
+def _overridden(section: _Timed, runs: int | None, seed: int | None) -> _Timed:
+    said = {"runs": runs, "seed": seed}
+    return section.model_copy(
+        update={key: value for key, value in said.items() if value is not None}
+    )
+
+
+def load_params(path: Path) -> Params:
+    """The parameters in the file.
+
+    Raises:
+        InputError: the file is missing, isn't YAML, or a value is wrong; names the key.
+    """
+    hint = "see the params.yaml that comes with the project for every key and its unit"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"the parameters can't be read: {error.strerror}", where=str(path), hint=hint
+        ) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise InputError("the parameters aren't YAML", where=where, hint=hint) from error
+    try:
+        return Params.model_validate(content or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(
+            f"{key} = {first['input']!r}: {first['msg'].lower()}", where=str(path), hint=hint
+        ) from error

@@ -1,0 +1,132 @@
+"""Rewrites that give each meaning one form, so that later passes have fewer cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stages.compiler.draft import Draft, GraphEditor
+from stages.hardware.spec import HardwareSpec
+from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Canonicalize:
+    """Splits become slices, batch normalisation a scale and a shift, transposes of one axis
+    reshapes; what does nothing goes."""
+
+    name: str = "canonicalize"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Apply every rewrite once, in the order of the operators."""
+        editor = GraphEditor(draft)
+        for operator in draft.graph.operators:
+            if operator.name not in editor.operators:
+                continue
+            current = editor.operators[operator.name]
+            if _does_nothing(current, editor):
+                _bypass(current, editor)
+            elif current.kind is Kind.SPLIT:
+                _split_to_slices(current, editor)
+            elif current.kind is Kind.BATCH_NORM:
+                _batch_norm_to_affine(current, editor)
+            elif current.kind is Kind.TRANSPOSE and _moves_only_unit_axes(current, editor):
+                shape = editor.types[current.outputs[0]].shape
+                editor.put(replace(current, kind=Kind.RESHAPE, attributes={"shape": shape}))
+        return editor.finish()
+
+
+def _does_nothing(operator: Operator, editor: GraphEditor) -> bool:
+    if not operator.inputs or not operator.inputs[0]:
+        return False
+    source, result = editor.types[operator.inputs[0]], editor.types[operator.outputs[0]]
+    match operator.kind:
+        case Kind.IDENTITY:
+            return True
+        case Kind.RESHAPE | Kind.EXPAND | Kind.CAST:
+            return source == result
+        case Kind.CONCAT:
+            return len(operator.inputs) == 1
+        case Kind.SLICE:
+            return source == result and all(step == 1 for step in operator.integers("steps"))
+        case Kind.TRANSPOSE:
+            permutation = operator.integers("permutation")
+            return permutation == tuple(range(len(permutation)))
+        case Kind.CLIP:
+            return operator.number("min") == -np.inf and operator.number("max") == np.inf
+        case Kind.PAD:
+            return not any(operator.integers("pads"))
+    return False
+
+
+def _bypass(operator: Operator, editor: GraphEditor) -> None:
+    """Let readers read the operand. An output of the graph keeps an identity when its source
+    can't take the name."""
+    source, result = operator.inputs[0], operator.outputs[0]
+    editor.redirect(result, source)
+    if result not in editor.outputs:
+        editor.drop(operator.name)
+        return
+    producer = editor.producer(source)
+    movable = (
+        producer is not None
+        and source not in editor.outputs
+        and producer.kind is not (Kind.HOST_CALL)
+    )
+    if not movable or producer is None:
+        editor.put(replace(operator, kind=Kind.IDENTITY, attributes={}))
+        return
+    editor.drop(operator.name)
+    editor.redirect(source, result)
+    outputs = tuple(result if value == source else value for value in producer.outputs)
+    editor.put(replace(producer, outputs=outputs))
+
+
+def _split_to_slices(operator: Operator, editor: GraphEditor) -> None:
+    shape = editor.types[operator.inputs[0]].shape
+    axis, start = operator.integer("axis"), 0
+    editor.drop(operator.name)
+    for size, output in zip(operator.integers("sizes"), operator.outputs, strict=True):
+        starts = [0] * len(shape)
+        stops = list(shape)
+        starts[axis], stops[axis] = start, start + size
+        start += size
+        attributes = {"starts": tuple(starts), "stops": tuple(stops), "steps": (1,) * len(shape)}
+        name = editor.fresh(f"{operator.name}.{output}")
+        editor.put(Operator(name, Kind.SLICE, operator.inputs[:1], (output,), attributes))
+
+
+def _batch_norm_to_affine(operator: Operator, editor: GraphEditor) -> None:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, as one product and one sum."""
+    x, *parameters = operator.inputs
+    if any(name not in editor.constants for name in parameters):
+        return
+    scale, bias, mean, variance = (
+        np.asarray(editor.constants[name], np.float64) for name in parameters
+    )
+    factor = scale / np.sqrt(variance + operator.number("epsilon"))
+    result = editor.types[operator.outputs[0]]
+    per_channel = (-1,) + (1,) * (result.rank - 2)
+    numpy_type = result.dtype.numpy
+    factor_name = editor.add_constant(
+        f"{operator.name}.factor", factor.reshape(per_channel).astype(numpy_type)
+    )
+    shift_name = editor.add_constant(
+        f"{operator.name}.shift", (bias - mean * factor).reshape(per_channel).astype(numpy_type)
+    )
+    scaled = editor.add_value(f"{operator.name}.scaled", result)
+    output = operator.outputs[0]
+    editor.put(replace(operator, kind=Kind.ADD, inputs=(scaled, shift_name), attributes={}))
+    editor.put(
+        Operator(editor.fresh(f"{operator.name}.scale"), Kind.MUL, (x, factor_name), (scaled,))
+    )
+    assert editor.producers[output].kind is Kind.ADD
+
+
+def _moves_only_unit_axes(operator: Operator, editor: GraphEditor) -> bool:
+    shape: Shape = editor.types[operator.inputs[0]].shape
+    kept = [axis for axis in operator.integers("permutation") if shape[axis] != 1]
+    return kept == sorted(kept)

@@ -1,0 +1,175 @@
+"""Groups: which operators run as one, on which engine, and what must go to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.support import POINTWISE, device_type, engine_of, refusal
+from stages.hardware.spec import HardwareSpec
+from stages.recipe.decisions import Engine, Group
+from stages.recipe.graph import Graph, Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import DType, TensorType
+
+_MAX_OPERANDS = 8  # of one group: each needs slots in the SRAM
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatizeDequantize:
+    """Each reader of a dequantised value gets a dequantize of its own, to fuse with."""
+
+    name: str = "privatize_dequantize"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Clone every dequantize for all readers but the first."""
+        editor = GraphEditor(draft)
+        for operator in draft.graph.operators:
+            if operator.kind is not Kind.DEQUANTIZE:
+                continue
+            (value,) = operator.outputs
+            shared = list(editor.readers[value])
+            for reader in shared if value in editor.outputs else shared[1:]:
+                clone = editor.add_value(value, editor.types[value])
+                editor.put(replace(operator, name=editor.fresh(clone), outputs=(clone,)))
+                current = editor.operators[reader]
+                inputs = tuple(clone if name == value else name for name in current.inputs)
+                editor.put(replace(current, inputs=inputs))
+        return editor.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse:
+    """Grows a group from each operator: the dequantizes it reads, itself, and the pointwise
+    operators after it, as far as the engine's output stage and the operator list allow."""
+
+    name: str = "fuse"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Cover the graph with groups, in the order of their first operators."""
+        grower = _Grower(draft.graph, spec)
+        seeds = [op for op in draft.graph.operators if op.kind is not Kind.DEQUANTIZE]
+        leftovers = [op for op in draft.graph.operators if op.kind is Kind.DEQUANTIZE]
+        groups: list[Group] = []
+        for operator in [*seeds, *leftovers]:
+            if operator.name not in grower.claimed:
+                groups.append(grower.grow(operator))
+        return draft.with_groups(groups)
+
+
+class _Grower:
+    def __init__(self, graph: Graph, spec: HardwareSpec) -> None:
+        self.graph = graph
+        self.spec = spec
+        self.claimed: set[str] = set()
+        self.producers = graph.producers()
+        self.consumers = graph.consumers()
+
+    def grow(self, seed: Operator) -> Group:
+        """The largest legal group that starts at `seed`; on the host where there is none."""
+        engine = engine_of(seed, self.spec)
+        if engine in (Engine.NONE, Engine.DMA):
+            reason = "" if engine is Engine.NONE else self._refusal([seed], [])
+            return self._claim(seed, [seed], Engine.HOST if reason else engine, reason)
+        if engine is Engine.HOST:
+            types = [self.graph.types[name] for name in seed.operands]
+            result = self.graph.types[seed.outputs[0]]
+            return self._claim(seed, [seed], engine, refusal(seed, types, result, self.spec))
+        chain = self._chain(seed, engine)
+        reason = ""
+        for length in range(len(chain), 0, -1):
+            members = chain[:length]
+            prologue = self._prologue(members)
+            reason = self._refusal(members, prologue)
+            if not reason:
+                return self._claim(seed, [*prologue, *members], engine, "")
+        bare = self._refusal([seed], [])
+        if not bare:
+            return self._claim(seed, [seed], engine, "")
+        return self._claim(seed, [seed], Engine.HOST, reason if self._prologue([seed]) else bare)
+
+    def _claim(
+        self, seed: Operator, members: Sequence[Operator], engine: Engine, reason: str
+    ) -> Group:
+        self.claimed.update(member.name for member in members)
+        return Group(seed.name, tuple(member.name for member in members), engine, reason)
+
+    def _chain(self, seed: Operator, engine: Engine) -> list[Operator]:
+        """The seed and the pointwise operators that could act on its result."""
+        chain = [seed]
+        if len(seed.outputs) != 1:
+            return chain
+        while True:
+            value = chain[-1].outputs[0]
+            readers = self.consumers[value]
+            if len(readers) != 1 or value in self.graph.outputs:
+                return chain
+            (reader,) = readers
+            operands = {name for member in [*chain, reader] for name in member.operands}
+            if (
+                reader.name in self.claimed
+                or reader.kind not in POINTWISE
+                or reader.kind is Kind.DEQUANTIZE
+                or self.graph.types[reader.outputs[0]].shape != self.graph.types[value].shape
+                or not self._can_follow(reader, engine)
+                or len(operands) > _MAX_OPERANDS + len(chain)
+            ):
+                return chain
+            chain.append(reader)
+
+    def _can_follow(self, reader: Operator, engine: Engine) -> bool:
+        if engine is Engine.TENSOR_CORE:
+            return reader.kind in self.spec.tensor_core.output_stage
+        return reader.kind is Kind.QUANTIZE or engine_of(reader, self.spec) is engine
+
+    def _prologue(self, members: Sequence[Operator]) -> list[Operator]:
+        """The dequantizes that only these members read."""
+        found: dict[str, Operator] = {}
+        inside = {member.name for member in members}
+        for member in members:
+            for value in member.operands:
+                producer = self.producers.get(value)
+                if (
+                    producer is not None
+                    and producer.kind is Kind.DEQUANTIZE
+                    and producer.name not in self.claimed
+                    and value not in self.graph.outputs
+                    and inside.issuperset(op.name for op in self.consumers[value])
+                ):
+                    found[producer.name] = producer
+        return list(found.values())
+
+    def _refusal(self, members: Sequence[Operator], prologue: Sequence[Operator]) -> str:
+        """Why the group can't run: only the types that enter and leave it count."""
+        quantised = {op.outputs[0]: self.graph.types[op.inputs[0]] for op in prologue}
+        inside = {value for member in members for value in member.outputs}
+        seed = members[0]
+        result = self._type(members[-1].outputs[0])
+        for member in members:
+            types = [
+                quantised.get(value) or self._type(value)
+                for value in _data_operands(member)
+                if value not in inside
+            ]
+            if member is seed:
+                reason = refusal(seed, types, result, self.spec)
+            else:
+                foreign = [item for item in types if item.dtype not in self._own_dtypes(seed)]
+                reason = refusal(member, foreign, foreign[0], self.spec) if foreign else ""
+            if reason:
+                return reason
+        return ""
+
+    def _own_dtypes(self, seed: Operator) -> frozenset[DType]:
+        return self.spec.operators[seed.kind].dtypes
+
+    def _type(self, value: str) -> TensorType:
+        return device_type(self.graph.types[value], self.spec)
+
+
+def _data_operands(member: Operator) -> tuple[str, ...]:
+    """Operands without the scales and zero points, which travel with the instruction."""
+    if member.kind in (Kind.QUANTIZE, Kind.DEQUANTIZE):
+        return member.inputs[:1]
+    return member.operands

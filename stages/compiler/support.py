@@ -1,0 +1,112 @@
+"""Whether the hardware spec's operator list runs an operator, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from stages.hardware.spec import HardwareSpec, OperatorSupport
+from stages.recipe.decisions import Engine
+from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import DType, TensorType
+
+VIEWS = frozenset({Kind.RESHAPE, Kind.IDENTITY})
+POINTWISE = frozenset(
+    {
+        *(Kind.ADD, Kind.SUB, Kind.MUL, Kind.DIV, Kind.POW, Kind.MINIMUM, Kind.MAXIMUM),
+        *(Kind.PRELU, Kind.WHERE, Kind.NEG, Kind.ABS, Kind.EXP, Kind.LOG, Kind.SQRT),
+        *(Kind.RECIPROCAL, Kind.ERF, Kind.SIN, Kind.COS, Kind.FLOOR, Kind.CEIL, Kind.ROUND),
+        *(Kind.SIGN, Kind.RELU, Kind.LEAKY_RELU, Kind.CLIP, Kind.TANH, Kind.SIGMOID),
+        *(Kind.HARD_SIGMOID, Kind.HARD_SWISH, Kind.SILU, Kind.GELU, Kind.ELU, Kind.SELU),
+        *(Kind.SOFTPLUS, Kind.SOFTSIGN, Kind.MISH, Kind.CAST, Kind.QUANTIZE, Kind.DEQUANTIZE),
+    }
+)
+COMPARISONS = frozenset(
+    {
+        *(Kind.EQUAL, Kind.LESS, Kind.LESS_OR_EQUAL, Kind.GREATER, Kind.GREATER_OR_EQUAL),
+        *(Kind.AND, Kind.OR, Kind.XOR, Kind.NOT, Kind.IS_NAN, Kind.MOD),
+    }
+)
+CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
+
+
+def engine_of(operator: Operator, spec: HardwareSpec) -> Engine:
+    """The engine that the spec names for an operator's kind; the host where it names none."""
+    if operator.kind in VIEWS:
+        return Engine.NONE
+    listed = spec.operators.get(operator.kind)
+    return Engine(listed.engine) if listed is not None else Engine.HOST
+
+
+def refusal(
+    operator: Operator,
+    operand_types: Iterable[TensorType],
+    result: TensorType,
+    spec: HardwareSpec,
+) -> str:
+    """Why the device can't run an operator on these types; empty where it can."""
+    listed = spec.operators.get(operator.kind)
+    if listed is None:
+        what = _onnx_name(operator) if operator.kind is Kind.HOST_CALL else operator.kind
+        return f"{what} isn't in the operator list of {spec.name}"
+    types = [*operand_types, result]
+    for tensor_type in types:
+        if tensor_type.dtype not in listed.dtypes:
+            return _dtype_refusal(operator, tensor_type.dtype, listed, spec)
+    for fact, number in _facts(operator, types):
+        low, high = listed.limits.get(fact, (number, number))
+        if not low <= number <= high:
+            return f"{operator.kind} with {fact} {number}: {spec.name} takes {low} to {high}"
+    return ""
+
+
+def device_dtype(dtype: DType, spec: HardwareSpec) -> DType:
+    """The type in which the device keeps values of `dtype`: floats become its fastest float."""
+    if dtype.is_float and spec.float_dtype is not None:
+        return spec.float_dtype
+    return dtype
+
+
+def device_type(tensor_type: TensorType, spec: HardwareSpec) -> TensorType:
+    """`device_dtype` for a whole type."""
+    return TensorType(device_dtype(tensor_type.dtype, spec), tensor_type.shape)
+
+
+def _dtype_refusal(
+    operator: Operator, dtype: DType, listed: OperatorSupport, spec: HardwareSpec
+) -> str:
+    types = ", ".join(sorted(listed.dtypes))
+    if dtype.is_float and spec.float_dtype is None:
+        return f"{operator.kind} on {dtype}: {spec.name} has no float unit; quantise the model"
+    return f"{operator.kind} on {dtype}: {spec.name} takes {types}"
+
+
+def _onnx_name(operator: Operator) -> str:
+    from onnx import NodeProto
+
+    node = NodeProto()
+    data = operator.attributes["node"]
+    assert isinstance(data, bytes)
+    node.ParseFromString(data)
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+def _facts(operator: Operator, types: list[TensorType]) -> Iterator[tuple[str, int]]:
+    """The facts that a spec's limits bound."""
+    for tensor_type in types:
+        yield "rank", tensor_type.rank
+        for extent in tensor_type.shape:
+            yield "extent", extent
+    if operator.kind in (Kind.CONV, Kind.CONV_TRANSPOSE):
+        yield "spatial", types[0].rank - 2
+        yield "group", operator.integer("group")
+        for extent in types[1].shape[2:]:
+            yield "kernel", extent
+    elif operator.kind in (Kind.MAX_POOL, Kind.AVERAGE_POOL):
+        yield "spatial", types[0].rank - 2
+        for extent in operator.integers("kernel"):
+            yield "kernel", extent
+    for attribute, fact in (("strides", "stride"), ("dilations", "dilation")):
+        if attribute in operator.attributes:
+            for number in operator.integers(attribute):
+                yield fact, number

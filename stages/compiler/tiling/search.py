@@ -1,0 +1,304 @@
+"""The choice of a tile: each candidate is priced by the cost model, the cheapest that fits wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from stages.compiler.tiling.streams import (
+    REDUCTION,
+    Stream,
+    align,
+    box_bytes,
+    contiguous_bytes,
+    dependencies,
+    steps,
+    stream_bytes,
+    streams,
+)
+from stages.compiler.tiling.workload import Boxes, Workload
+from stages.hardware.cost import (
+    contraction_cycles,
+    launch_cycles,
+    transfer_cost,
+    vector_cycles,
+)
+from stages.hardware.spec import HardwareSpec, SyncMode
+from stages.plan.costs import READ_SIDED
+from stages.plan.instructions import DDR, SRAM
+from stages.recipe.decisions import Tile
+from stages.recipe.kinds import Kind
+from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, full_box
+
+_MIN_REDUCTION = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A tile, its estimated cycles, and the SRAM that its slots take."""
+
+    tile: Tile
+    cycles: int
+    sram_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The search for one group. `resident` values lie in the SRAM whole and need no slots."""
+
+    work: Workload
+    spec: HardwareSpec
+    resident: frozenset[str]
+
+    def cheapest(self, budget_bytes: int) -> Priced | None:
+        """The cheapest tile whose slots fit the budget; None where none does."""
+        depends = dependencies(self.work)
+        moved = streams(self.work, depends, self.resident)
+        best: Priced | None = None
+        for extents in self._extents():
+            boxes = self.work.boxes(self._interior(extents))
+            for reduction in self._reductions():
+                for order in self._orders(extents):
+                    tile = Tile(extents, reduction, order)
+                    priced = self._price(tile, moved, boxes, budget_bytes)
+                    if priced is not None and (best is None or _rank(priced) < _rank(best)):
+                        best = priced
+        return best
+
+    def smallest(self) -> Priced:
+        """The tile that needs the least SRAM, whatever it costs."""
+        depends = dependencies(self.work)
+        moved = streams(self.work, depends, self.resident)
+        candidates = []
+        for extents in self._extents():
+            boxes = self.work.boxes(self._interior(extents))
+            for reduction in self._reductions():
+                tile = Tile(extents, reduction, tuple(range(len(extents))))
+                candidates.append(self._price(tile, moved, boxes, None))
+        return min(
+            (item for item in candidates if item is not None), key=lambda item: item.sram_bytes
+        )
+
+    def _extents(self) -> Iterator[Shape]:
+        """Candidate extents: channels of contractions on their own, the other axes nested, so
+        that an outer axis is cut to the bone before an inner one is cut."""
+        shape = self.work.result_type.shape
+        channel = self._channel_axis()
+        nest = [axis for axis in self._memory_order() if axis != channel]
+        channels = self._cuts(channel) if channel is not None else [0]
+        for outer in self._nested(nest):
+            for extent in channels:
+                chosen = [outer.get(axis, shape[axis]) for axis in range(len(shape))]
+                if channel is not None:
+                    chosen[channel] = extent
+                yield tuple(chosen)
+
+    def _nested(self, axes: list[int]) -> Iterator[dict[int, int]]:
+        shape = self.work.result_type.shape
+        chosen = {axis: shape[axis] for axis in axes}
+        yield dict(chosen)
+        for axis in axes:
+            for extent in self._cuts(axis)[1:]:
+                chosen[axis] = extent
+                yield dict(chosen)
+
+    def _cuts(self, axis: int) -> list[int]:
+        """Extents along an axis, from the whole down, in balanced parts."""
+        full, step = self.work.result_type.shape[axis], self.work.granularity(axis)
+        found: dict[int, None] = {full: None}
+        parts = 2
+        while parts < 2 * full:
+            for number in (parts, parts * 3 // 2):
+                extent = align(-(-full // number), step)
+                if extent < full:
+                    found[extent] = None
+            parts *= 2
+        return list(found) or [full]
+
+    def _memory_order(self) -> list[int]:
+        rank = self.work.result_type.rank
+        if self.work.layout(self.work.result).kind is LayoutKind.NHWC:
+            return [0, *range(2, rank), 1]
+        return list(range(rank))
+
+    def _channel_axis(self) -> int | None:
+        if self.work.seed.kind is Kind.MATMUL:
+            return self.work.result_type.rank - 1
+        if self.work.seed.kind in (Kind.CONV, Kind.CONV_TRANSPOSE):
+            return 1
+        return None
+
+    def _reductions(self) -> list[int]:
+        """Spans of the contracted axis: the whole, then halves while they stay worth a step."""
+        extent = self.work.reduction_extent
+        found = [extent]
+        x_layout = self.work.layout(self.work.operands[0]) if self.work.operands else None
+        quantum = x_layout.quantum if x_layout is not None else 1
+        quantum = max([quantum, *(self.work.layout(name).quantum for name in self.work.operands)])
+        while found[-1] // 2 >= _MIN_REDUCTION:
+            found.append(align(found[-1] // 2, quantum))
+            if found[-1] == found[-2]:
+                return found[:-1]
+        return found
+
+    def _orders(self, extents: Shape) -> list[tuple[int, ...]]:
+        rank = len(extents)
+        natural = tuple(range(rank))
+        channel = self._channel_axis()
+        if channel is None or rank < 2:
+            return [natural]
+        others = [axis for axis in natural if axis != channel]
+        if self.work.seed.kind is Kind.MATMUL:
+            return [natural, (*others[:-1], channel, others[-1])]
+        return [(*others, channel), (channel, *others)]
+
+    def _interior(self, extents: Shape) -> tuple[tuple[int, int], ...]:
+        """A tile away from the edges, where halos are whole."""
+        box = []
+        for extent, full in zip(extents, self.work.result_type.shape, strict=True):
+            start = full // extent // 2 * extent if extent else 0
+            start = min(start, max(0, full - extent))
+            box.append((start, min(start + extent, full)))
+        return tuple(box)
+
+    def _price(
+        self, tile: Tile, moved: list[Stream], boxes: Boxes, budget_bytes: int | None
+    ) -> Priced | None:
+        work = self.work
+        shape = work.result_type.shape
+        counts = {
+            axis: -(-full // extent) if extent else 1
+            for axis, (full, extent) in enumerate(zip(shape, tile.extents, strict=True))
+        }
+        chunks = -(-work.reduction_extent // tile.reduction) if tile.reduction else 1
+        if chunks > 1:
+            boxes = work.boxes(boxes[work.result], (0, tile.reduction))
+        tiles = prod(counts.values())
+        loads = {stream: _loads(stream, tile, counts, chunks) for stream in moved}
+        sram = self._slots_bytes(loads, boxes, tiles, chunks)
+        if budget_bytes is not None and sram > budget_bytes:
+            return None
+        compute = tiles * chunks * self.compute_cycles(boxes)
+        cycles = self._total(compute, self._traffic(loads, boxes, tiles), tiles * chunks)
+        return Priced(tile, cycles, sram)
+
+    def _slots_bytes(
+        self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int, chunks: int
+    ) -> int:
+        work, alignment = self.work, self.spec.sram.alignment_bytes
+        total = 0
+        for stream, count in loads.items():
+            slots = 2 if count > 1 else 1
+            total += slots * stream_bytes(work, stream, boxes, alignment)
+        result = work.result
+        if result not in self.resident:
+            size = box_bytes(work.result_type, work.layout(result), boxes[result])
+            total += (2 if tiles > 1 else 1) * align(size, alignment)
+        if chunks > 1:
+            extents = box_shape(boxes[work.seed.outputs[0]])
+            total += align(accumulator_bytes(work, extents), alignment)
+        return total
+
+    def compute_cycles(self, boxes: Boxes) -> int:
+        """Cycles of the compute instruction of one tile."""
+        work, spec = self.work, self.spec
+        product = work.product(boxes)
+        if product is not None:
+            return contraction_cycles(
+                spec.tensor_core,
+                product.m,
+                product.n,
+                product.k,
+                product.groups,
+                product.taps,
+                work.operand_dtype,
+            )
+        elements = prod(stop - start for start, stop in boxes[work.result])
+        if work.seed.kind in READ_SIDED:
+            elements = max(elements, work.read_elements(boxes))
+        kinds = [member.kind for member in work.members]
+        return vector_cycles(spec.vector, kinds, elements, work.result_type.dtype.size_bytes)
+
+    def _traffic(
+        self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int
+    ) -> tuple[int, int, int]:
+        """Cycles on load channels, on store channels, and of latency that nothing hides."""
+        work, spec = self.work, self.spec
+        loading = storing = latency = 0
+        for stream, count in loads.items():
+            for cost in self._load_costs(stream, boxes):
+                loading += count * cost[0]
+                latency += count * cost[1]
+        result = work.result
+        if result not in self.resident:
+            layout = work.layout(result)
+            size = box_bytes(work.result_type, layout, boxes[result])
+            run = contiguous_bytes(work.result_type, layout, boxes[result])
+            store = transfer_cost(spec, size, run, SRAM, DDR)
+            storing = tiles * store.channel_cycles
+            latency += tiles * store.latency_cycles
+        return loading, storing, latency
+
+    def _load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[tuple[int, int]]:
+        if stream.is_constant:
+            size = stream_bytes(self.work, stream, boxes, 1)
+            cost = transfer_cost(self.spec, size, size, DDR, SRAM)
+            yield cost.channel_cycles, cost.latency_cycles
+            return
+        for value in stream.values:
+            tensor_type, layout = self.work.types[value], self.work.layout(value)
+            size = box_bytes(tensor_type, layout, boxes[value])
+            run = contiguous_bytes(tensor_type, layout, boxes[value])
+            cost = transfer_cost(self.spec, size, run, DDR, SRAM)
+            yield cost.channel_cycles, cost.latency_cycles
+
+    def _total(self, compute: int, traffic: tuple[int, int, int], count: int) -> int:
+        """Cycles of the group: engines overlap, or queue up where the driver is strict."""
+        spec = self.spec
+        loading, storing, latency = traffic
+        if spec.dma.outstanding > 1:
+            latency //= max(1, count)
+        launch = launch_cycles(spec, self.work.group.engine)
+        if spec.driver.sync_mode is SyncMode.STRICT:
+            return launch + compute + loading + storing + latency
+        moving = max(loading, storing) if spec.dma.channels > 1 else loading + storing
+        port = loading + storing
+        ramp = (compute + loading + storing) // max(1, count)
+        return launch + max(compute, moving, port) + ramp + latency
+
+
+def accumulator_bytes(work: Workload, extents: Shape) -> int:
+    """Bytes of the sums of a tile whose contraction is cut."""
+    sums = TensorType(DType.F32, extents)
+    return box_bytes(sums, work.layout(work.seed.outputs[0]), full_box(extents))
+
+
+def exact_slots(
+    work: Workload, tile: Tile, moved: list[Stream], alignment: int
+) -> tuple[dict[Stream, int], int]:
+    """The largest bytes that each stream's slot, and the result's, must hold over all steps."""
+    sizes = dict.fromkeys(moved, 0)
+    result_bytes = 0
+    for step in steps(work, tile):
+        boxes = work.boxes(step.box, step.reduction)
+        for stream in moved:
+            sizes[stream] = max(sizes[stream], stream_bytes(work, stream, boxes, alignment))
+        size = box_bytes(work.result_type, work.layout(work.result), boxes[work.result])
+        result_bytes = max(result_bytes, align(size, alignment))
+    return sizes, result_bytes
+
+
+def _loads(stream: Stream, tile: Tile, counts: Mapping[int, int], chunks: int) -> int:
+    """How often a stream is loaded: once for each change of a loop at or outside the innermost
+    loop that changes it."""
+    loops = [(axis, counts[axis]) for axis in tile.order] + [(REDUCTION, chunks)]
+    depth = max(
+        (index for index, (axis, count) in enumerate(loops) if axis in stream.axes and count > 1),
+        default=-1,
+    )
+    return prod(count for _, count in loops[: depth + 1])
+
+
+def _rank(priced: Priced) -> tuple[int, int, Shape]:
+    return priced.cycles, priced.sram_bytes, priced.tile.extents

@@ -1,0 +1,165 @@
+"""A group as work to be cut: operands, what a box of the result needs of them, arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import lcm, prod
+
+from stages.compiler.draft import Draft
+from stages.compiler.support import CONTRACTIONS
+from stages.compiler.tiling.footprint import Span, operand_boxes, whole_axes
+from stages.recipe.decisions import Engine, Group
+from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
+
+Boxes = dict[str, Box]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The contraction of one tile: `groups` products of m x k by k x n; see `Contraction`."""
+
+    m: int
+    n: int
+    k: int
+    groups: int
+    taps: int
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One device group. `operands` are the values read from outside, constants included."""
+
+    group: Group
+    members: tuple[Operator, ...]
+    types: Mapping[str, TensorType]
+    layouts: Mapping[str, Layout]
+    constants: frozenset[str]
+
+    @cached_property
+    def seed(self) -> Operator:
+        """The operator that does the work."""
+        for member in self.members:
+            if member.kind is not Kind.DEQUANTIZE:
+                return member
+        return self.members[-1]
+
+    @cached_property
+    def result(self) -> str:
+        """The one value that leaves the group."""
+        return self.members[-1].outputs[0]
+
+    @cached_property
+    def result_type(self) -> TensorType:
+        """The type of the result."""
+        return self.types[self.result]
+
+    @cached_property
+    def operands(self) -> tuple[str, ...]:
+        """The values read from outside, once each, in order of first use."""
+        inside = {value for member in self.members for value in member.outputs}
+        read = dict.fromkeys(value for member in self.members for value in member.operands)
+        return tuple(value for value in read if value not in inside)
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """Operands that the vector unit reads in place, element by element: gather's tables."""
+        return frozenset({self.seed.inputs[0]} if self.seed.kind is Kind.GATHER else ())
+
+    @cached_property
+    def reduction_extent(self) -> int:
+        """How far the contracted axis can be cut: 0 where it can't."""
+        if self.seed.kind is Kind.MATMUL:
+            return self.types[self.seed.inputs[0]].shape[-1]
+        if self.seed.kind is Kind.CONV and self.seed.integer("group") == 1:
+            return self.types[self.seed.inputs[1]].shape[1]
+        return 0
+
+    @cached_property
+    def operand_dtype(self) -> DType:
+        """The type in which the operands of the contraction arrive, before any dequantize; 8-bit
+        integers of either sign multiply alike and count as i8."""
+        value = self.seed.inputs[0]
+        found = self.types[value].dtype
+        for member in self.members:
+            if member.kind is Kind.DEQUANTIZE and member.outputs[0] == value:
+                found = self.types[member.inputs[0]].dtype
+        return DType.I8 if found is DType.U8 else found
+
+    def layout(self, value: str) -> Layout:
+        """The layout of a value."""
+        return self.layouts[value]
+
+    def boxes(self, box: Box, reduction: Span | None = None) -> Boxes:
+        """The box of every value of the group that a box of the result needs."""
+        found: Boxes = {self.result: box}
+        for member in reversed(self.members):
+            types = [self.types[name] if name else None for name in member.inputs]
+            result = self.types[member.outputs[0]]
+            span = reduction if member is self.seed else None
+            needed = operand_boxes(member, found[member.outputs[0]], types, result, span)
+            for value, part in zip(member.inputs, needed, strict=True):
+                if value and part is not None:
+                    known = found.get(value)
+                    found[value] = part if known is None else _union(known, part)
+        return found
+
+    def granularity(self, axis: int) -> int:
+        """Cuts along a result axis must be multiples of this."""
+        if axis in whole_axes(self.seed, self.types[self.seed.outputs[0]]):
+            return max(1, self.result_type.shape[axis])
+        if axis != 1 or self.result_type.rank < 3:
+            return 1
+        step = 1
+        if self.seed.kind is Kind.CONV and (groups := self.seed.integer("group")) > 1:
+            step = self.result_type.shape[1] // groups
+        blocked = [
+            self.layout(value).quantum
+            for value in (*self.operands, self.result)
+            if self.layout(value).kind is LayoutKind.NC1HWC2
+        ]
+        return lcm(step, *blocked)
+
+    def product(self, boxes: Boxes) -> Product | None:
+        """The contraction of one tile; None for groups that contract nothing."""
+        if self.seed.kind not in CONTRACTIONS:
+            return None
+        out = box_shape(boxes[self.seed.outputs[0]])
+        x = box_shape(boxes[self.seed.inputs[0]])
+        w = box_shape(boxes[self.seed.inputs[1]])
+        return _product(self.seed, out, x, w)
+
+    def read_elements(self, boxes: Boxes) -> int:
+        """Elements of the seed's first operand in one tile."""
+        return prod(box_shape(boxes[self.seed.inputs[0]])) if self.seed.inputs else 0
+
+
+def workload(draft: Draft, group: Group, operators: Mapping[str, Operator]) -> Workload:
+    """The work of a device group of a draft."""
+    assert group.engine in (Engine.TENSOR_CORE, Engine.VECTOR)
+    members = tuple(operators[name] for name in group.operators)
+    values = {value for op in members for value in (*op.operands, *op.outputs)}
+    types = {value: draft.graph.types[value] for value in values}
+    layouts = {value: draft.recipe.layout(value) for value in values}
+    constants = frozenset(values & draft.constants.keys())
+    return Workload(group, members, types, layouts, constants)
+
+
+def _product(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:
+    if seed.kind is Kind.MATMUL:
+        return Product(out[-2], out[-1], x[-1], prod(out[:-2]), 1)
+    if seed.kind is Kind.CONV_TRANSPOSE:
+        groups = seed.integer("group")
+        # GEMM, then col2im: each input pixel makes taps x output channels.
+        taps = prod(w[2:])
+        return Product(prod(x[2:]) * x[0], w[1] * taps, w[0] // groups, groups, 1)
+    taps = prod(w[2:])
+    groups = x[1] // w[1] if seed.integer("group") > 1 else 1
+    return Product(out[0] * prod(out[2:]), out[1] // groups, w[1] * taps, groups, taps)
+
+
+def _union(first: Box, second: Box) -> Box:
+    return tuple((min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(first, second, strict=True))

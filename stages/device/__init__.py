@@ -1,0 +1,1 @@
+"""What runs a package: the simulated device, and real ones behind the same protocol."""

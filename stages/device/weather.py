@@ -1,0 +1,139 @@
+"""Seeded jitter: what makes the runs of one plan differ.
+
+Every cause of a spec makes stalls in each run, from a counter-based generator (Philox) keyed by
+(seed, cause, run): the weather doesn't depend on the plan, so two recipes measured with one seed
+meet the same stalls at the same instants, and equal runs are equal to the bit. All arithmetic is
+on integers, with one table of quantiles, so no machine's logarithm matters.
+
+DRAM refresh is periodic with a random phase, and stalls transfers. Interrupts (host and submission)
+and voltage droop (compute) are Poisson processes with exponential stalls; how hard they hit varies
+from run to run by an exponential factor of mean 1, held between a quarter and four, because what
+causes them outlasts a run: a background task, a neighbour's load on the supply. Without it their
+sums would average out over long runs, and measured tails don't (published P99 over mean is 1.01
+to 1.28 for inferences of 1 to 100 ms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.hardware.cost import nanoseconds_to_cycles
+from stages.hardware.spec import HardwareSpec, Jitter, JitterCause
+from stages.plan.weathered import StallTable, Weather
+
+_STREAMS = {
+    JitterCause.DRAM_REFRESH: 1,
+    JitterCause.INTERRUPT: 2,
+    JitterCause.VOLTAGE_DROOP: 3,
+}
+_FRACTION_BITS = 20
+_UNIT = 1 << _FRACTION_BITS
+_QUANTILE_BITS = 12
+_QUANTILES = np.array(
+    [
+        round(-log((index + 0.5) / (1 << _QUANTILE_BITS)) * _UNIT)
+        for index in range(1 << _QUANTILE_BITS)
+    ],
+    dtype=np.int64,
+)
+"""Quantiles of the unit exponential distribution in fixed point."""
+_LEAST_FACTOR, _MOST_FACTOR = _UNIT // 4, 4 * _UNIT
+_LEAST_SLOT_BITS = 6
+_MOST_SLOTS = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Climate:
+    """The weather of one device and one seed; `at` gives that of some runs up to a time."""
+
+    spec: HardwareSpec
+    seed: int
+
+    def at(self, runs: Sequence[int], horizon_cycles: int) -> Weather:
+        """Stalls of these run numbers before `horizon_cycles`.
+
+        A longer horizon adds later stalls and changes none.
+        """
+        shift = _slot_shift(horizon_cycles)
+        slots = (horizon_cycles >> shift) + 1
+        tables: dict[JitterCause, StallTable] = {}
+        for jitter in self.spec.jitter:
+            cumulative = np.zeros((len(runs), slots + 1), dtype=np.int64)
+            for row, run in enumerate(runs):
+                times, stalls = self._stalls(jitter, run, slots << shift)
+                np.add.at(cumulative[row], (times >> shift) + 1, stalls)
+            np.cumsum(cumulative, axis=1, out=cumulative)
+            known = tables.get(jitter.cause)
+            if known is not None:
+                cumulative += known.cumulative
+            tables[jitter.cause] = StallTable(cumulative, shift)
+        return Weather(
+            runs=len(runs),
+            transfer=tables.get(JitterCause.DRAM_REFRESH),
+            compute=tables.get(JitterCause.VOLTAGE_DROOP),
+            host=tables.get(JitterCause.INTERRUPT),
+        )
+
+    def _stalls(
+        self, jitter: Jitter, run: int, horizon: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Times of stalls before `horizon`, and their cycles."""
+        interval = max(1, nanoseconds_to_cycles(self.spec, jitter.interval_ns))
+        stall = nanoseconds_to_cycles(self.spec, jitter.stall_ns)
+        draw = _source(self.seed, _STREAMS[jitter.cause], run)
+        if jitter.cause is JitterCause.DRAM_REFRESH:
+            phase = int(draw(1)[0] % np.uint64(interval))
+            times = np.arange(phase, horizon, interval, dtype=np.int64)
+            return times, np.full(times.size, stall, dtype=np.int64)
+        factor = min(max(int(_exponential(draw(1), _UNIT)[0]), _LEAST_FACTOR), _MOST_FACTOR)
+        gaps, lengths = _process(draw, interval, stall * factor >> _FRACTION_BITS, horizon)
+        times = np.cumsum(gaps)
+        before = times < horizon
+        return times[before], lengths[before]
+
+
+def _process(
+    draw: Callable[[int], NDArray[np.uint64]], interval: int, stall: int, horizon: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Gaps between stalls and their lengths, in pairs of draws, until they pass `horizon`."""
+    gaps: list[NDArray[np.int64]] = []
+    lengths: list[NDArray[np.int64]] = []
+    reached = 0
+    while reached < horizon:
+        expected = (horizon - reached) // interval
+        count = expected + expected // 8 + 8
+        pairs = draw(2 * count).reshape(count, 2)
+        gaps.append(_exponential(pairs[:, 0], interval) + 1)
+        lengths.append(_exponential(pairs[:, 1], stall))
+        reached += int(gaps[-1].sum())
+    return np.concatenate(gaps), np.concatenate(lengths)
+
+
+def _source(seed: int, stream: int, run: int) -> Callable[[int], NDArray[np.uint64]]:
+    """Draws 64-bit words; numpy promises the stream of a bit generator, not that of its methods."""
+    key = np.array([(seed << 8 | stream) % 2**64, run], dtype=np.uint64)
+    words = np.random.Philox(key=key)
+
+    def draw(count: int) -> NDArray[np.uint64]:
+        return np.asarray(words.random_raw(count), dtype=np.uint64)
+
+    return draw
+
+
+def _exponential(words: NDArray[np.uint64], mean: int) -> NDArray[np.int64]:
+    """Exponential variates of an integer mean from the words' top bits."""
+    quantiles = _QUANTILES[(words >> np.uint64(64 - _QUANTILE_BITS)).astype(np.int64)]
+    scaled: NDArray[np.int64] = quantiles * mean >> _FRACTION_BITS
+    return scaled
+
+
+def _slot_shift(horizon_cycles: int) -> int:
+    shift = _LEAST_SLOT_BITS
+    while horizon_cycles >> shift > _MOST_SLOTS:
+        shift += 1
+    return shift

@@ -1,0 +1,1 @@
+"""What happened when: spans, timelines and the Chrome trace format."""

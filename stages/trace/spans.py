@@ -1,0 +1,54 @@
+"""Spans and timelines: what happened when, on which track."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that a track did in `[start_ns, end_ns)`.
+
+    `category` says what class of work it was, `group` which part of the recipe it belongs to;
+    `facts` are shown beside it.
+    """
+
+    track: str
+    name: str
+    start_ns: int
+    end_ns: int
+    category: str = ""
+    group: str = ""
+    facts: Mapping[str, int | str] = field(default_factory=dict)
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it took."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The spans of one run that began at 0 and lasted `duration_ns`.
+
+    `tracks` lists every engine, busy or not. Spans of one track don't overlap and come in order.
+    """
+
+    tracks: tuple[str, ...]
+    spans: tuple[Span, ...]
+    duration_ns: int
+
+    def __post_init__(self) -> None:
+        reached = dict.fromkeys(self.tracks, 0)
+        for span in self.spans:
+            if not reached[span.track] <= span.start_ns <= span.end_ns <= self.duration_ns:
+                raise ValueError(
+                    f"span {span.name!r} [{span.start_ns}, {span.end_ns}) of {span.track} "
+                    f"isn't within [{reached[span.track]}, {self.duration_ns})"
+                )
+            reached[span.track] = span.end_ns
+
+    def of_track(self, track: str) -> tuple[Span, ...]:
+        """The spans of one track, in order."""
+        return tuple(span for span in self.spans if span.track == track)
