@@ -73,6 +73,6 @@ def allowed_error(graph):
 
 
 def relative_error(actual, expected):
-    """The length of the error over the length of the values, which are 1e-6 each at least."""
+    """The length of the error over the length of the values, which count as 1e-5 each at least."""
     a, b = (np.asarray(array, np.float64).reshape(-1) for array in (actual, expected))
-    return np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-6 * np.sqrt(b.size))
+    return np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-5 * np.sqrt(b.size))
