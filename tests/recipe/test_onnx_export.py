@@ -151,7 +151,8 @@ def test_symmetric_resize_is_refused_where_opset_17_cannot_say_it():
 def tiny_recipe():
     """Two groups with every kind of decision, and their constants."""
     model = parse(
-        "g (float[1,2,4,4] x) => (float[1,8,2,2] y) <float[8,2,3,3] w = {0}, float[8] b = {1,1,1,1,1,1,1,1}> "
+        "g (float[1,2,4,4] x) => (float[1,8,2,2] y) "
+        "<float[8,2,3,3] w = {0}, float[8] b = {1,2,3,4,5,6,7,8}> "
         "{ c = Conv<strides=[2,2], pads=[1,1,1,1]>(x, w, b) r = Relu(c) y = Exp(r) }"
     )
     del model.graph.initializer[0]
