@@ -1,12 +1,17 @@
 """ONNX Resize, one axis after the other, so that a tile of the result can be made alone.
 
 Coordinates and weights are float32, in ONNX Runtime's order of operations: in another precision
-`nearest` picks other elements at ties. Attributes: `mode` nearest | linear | cubic; `coordinates`
-half_pixel | asymmetric | align_corners | pytorch_half_pixel | half_pixel_symmetric; `nearest`
-round_prefer_floor | round_prefer_ceil | floor | ceil; `scales`, one for each axis. Optional:
-`full_input`, `full_output` (extents of the whole tensors; those of the operand and result where
-missing), `origin_input`, `origin_output` (where these boxes begin in the whole; zeros where
-missing), `cubic_coefficient` (-0.75), `exclude_outside` (0).
+`nearest` picks other elements at ties. Attributes:
+
+- `mode`: nearest | linear | cubic
+- `coordinates`: half_pixel | asymmetric | align_corners | pytorch_half_pixel |
+  half_pixel_symmetric | tf_half_pixel_for_nn
+- `nearest`: round_prefer_floor | round_prefer_ceil | floor | ceil
+- `scales`: one for each axis
+- `full_input`, `full_output` (optional): extents of the whole tensors, where operand and result are
+  boxes of them
+- `origin_input`, `origin_output` (optional): where these boxes begin; zeros where missing
+- `cubic_coefficient` (optional, -0.75), `exclude_outside` (optional, 0)
 """
 
 from __future__ import annotations
@@ -141,6 +146,8 @@ def _coordinates(axis: ResizeAxis, places: Floats) -> Floats:
         return places * np.float32(axis.full_input - 1) / np.float32(axis.full_output - 1)
     if axis.coordinates == "pytorch_half_pixel" and axis.full_output == 1:
         return np.zeros_like(places)
+    if axis.coordinates == "tf_half_pixel_for_nn":
+        return (places + half) / scale
     middle = (places + half) / scale - half
     if axis.coordinates == "half_pixel_symmetric":
         adjustment = np.float32(axis.full_output) / (scale * np.float32(axis.full_input))
