@@ -53,7 +53,9 @@ def run_onnx(
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    feed = {name: data for name, data in zip(names, inputs, strict=True) if data is not None}
+    feed = {
+        name: np.asarray(data) for name, data in zip(names, inputs, strict=True) if data is not None
+    }
     found = session.run(None, feed)
     return [np.asarray(item) for item in found]
 
