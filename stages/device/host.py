@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,14 +46,7 @@ class HostRuntime:
                 )
                 if operand is not None and name in names
             }
-            try:
-                return [np.asarray(result) for result in session.run(results, feeds)]
-            except Exception as error:
-                raise DeviceError(
-                    f"ONNX Runtime failed in {operator.name!r}: {_first_line(error)}",
-                    where=f"operator {operator.name}",
-                    hint="run the model in ONNX Runtime alone to see whether it is sound",
-                ) from error
+            return run_session(session, results, feeds, f"operator {operator.name}")
 
         return call
 
@@ -77,7 +70,7 @@ class HostRuntime:
 
 
 def open_session(model_bytes: bytes, where: str) -> onnxruntime.InferenceSession:
-    """A quiet, single-threaded, deterministic session.
+    """A quiet session on one thread.
 
     Raises:
         DeviceError: ONNX Runtime doesn't take the model.
@@ -97,6 +90,27 @@ def open_session(model_bytes: bytes, where: str) -> onnxruntime.InferenceSession
             f"ONNX Runtime can't load it: {_first_line(error)}",
             where=where,
             hint="the host needs a runtime that knows every operator left to it",
+        ) from error
+
+
+def run_session(
+    session: onnxruntime.InferenceSession,
+    results: Sequence[str],
+    feeds: Mapping[str, Array],
+    where: str,
+) -> list[Array]:
+    """The named results.
+
+    Raises:
+        DeviceError: ONNX Runtime fails.
+    """
+    try:
+        return [np.asarray(result) for result in session.run(list(results), dict(feeds))]
+    except Exception as error:
+        raise DeviceError(
+            f"ONNX Runtime failed: {_first_line(error)}",
+            where=where,
+            hint="run the model in ONNX Runtime alone to see whether it is sound",
         ) from error
 
 

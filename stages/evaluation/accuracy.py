@@ -109,8 +109,12 @@ def _scale(reference: NDArray[Any]) -> float:
 
 def _sqnr_db(left: NDArray[Any], right: NDArray[Any]) -> float:
     """10 log10 of signal power over noise power; -inf where a zero signal is missed."""
-    noise = float(np.square(left - right).sum())
-    signal = float(np.square(right).sum())
+    peak = max(float(np.abs(left).max()), float(np.abs(right).max()))
+    if peak == 0 or np.array_equal(left, right):
+        return inf
+    # scaled first, so that no square overflows
+    noise = float(np.square(left / peak - right / peak).sum())
+    signal = float(np.square(right / peak).sum())
     if noise == 0:
         return inf
     return 10 * log10(signal / noise) if signal > 0 else -inf
