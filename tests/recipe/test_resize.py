@@ -12,6 +12,7 @@ from stages.recipe.semantics import resize_axis, resize_span
 from stages.tensors import DType, TensorType
 from tests.recipe.reference import Data, assert_close, numbers, run_onnx, run_ours
 
+# The last one has no counterpart in opset 17: its interpolation is compared, its ties are not.
 COORDINATES = [
     "half_pixel",
     "asymmetric",
@@ -52,7 +53,7 @@ SCALES = st.sampled_from([0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 2.3, 3.0, 4.0])
 @given(
     st.tuples(st.integers(1, 7), st.integers(1, 7)),
     st.tuples(SCALES, SCALES),
-    st.sampled_from(COORDINATES),
+    st.sampled_from(COORDINATES[:-1]),
     st.sampled_from(NEAREST),
 )
 def test_nearest(

@@ -146,14 +146,14 @@ def _coordinates(axis: ResizeAxis, places: Floats) -> Floats:
         return places * np.float32(axis.full_input - 1) / np.float32(axis.full_output - 1)
     if axis.coordinates == "pytorch_half_pixel" and axis.full_output == 1:
         return np.zeros_like(places)
+    middle = (places + half) / scale
     if axis.coordinates == "tf_half_pixel_for_nn":
-        return (places + half) / scale
-    middle = (places + half) / scale - half
+        return middle
     if axis.coordinates == "half_pixel_symmetric":
         adjustment = np.float32(axis.full_output) / (scale * np.float32(axis.full_input))
         center = np.float32(axis.full_input) / np.float32(2)
-        return center * (1 - adjustment) + middle
-    return middle
+        return center * (1 - adjustment) + middle - half
+    return middle - half
 
 
 def _nearest(axis: ResizeAxis, at: Floats) -> Floats:
