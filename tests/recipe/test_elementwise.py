@@ -201,6 +201,14 @@ def test_prelu() -> None:
     assert_close(run_ours(Kind.PRELU, [x, slope])[0], run_onnx("PRelu", [x, slope])[0])
 
 
+def test_every_half_widens_to_the_same_number() -> None:
+    for bits in (np.arange(1 << 16), np.arange(0x7C00)):
+        half = bits.astype(np.uint16).view(np.float16)
+        wide = run_ours(Kind.IDENTITY, [half])[0]
+        np.testing.assert_array_equal(wide, half.astype(np.float32))
+        np.testing.assert_array_equal(np.signbit(wide), np.signbit(half))
+
+
 @pytest.mark.parametrize("kind", [Kind.ADD, Kind.MUL])
 def test_halves_are_computed_in_float32(kind: Kind) -> None:
     a, b = numbers((50,)).astype(np.float16), numbers((50,), 1).astype(np.float16)

@@ -178,6 +178,46 @@ def test_the_sums_of_a_long_product_are_exact_integers() -> None:
     assert sums.astype(np.float32).tolist() == wanted.astype(np.float32).tolist()
 
 
+@pytest.mark.parametrize("group", [1, 2])
+def test_the_sums_of_a_deep_convolution_are_exact_integers(group: int) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.integers(200, 256, (1, 300 * group, 4, 4)).astype(np.uint8)
+    w = generator.integers(90, 128, (2 * group, 300, 3, 3)).astype(np.int8)
+    attributes: dict[str, Attribute] = {
+        "strides": (1, 1),
+        "pads": (0, 0, 0, 0),
+        "dilations": (1, 1),
+        "group": group,
+    }
+    operator = Operator("c", Kind.CONV, ("x", "w"), ("y",), attributes)
+    one = np.array(1, np.float32)
+    sums = integer_contraction(operator, Quantized(x, one), Quantized(w, one))
+    result = TensorType(DType.F64, sums.shape)
+    wanted = evaluate(operator, [x.astype(float), w.astype(float)], [result])[0]
+    assert wanted.min() > 1 << 24
+    np.testing.assert_array_equal(sums, wanted.astype(np.float32))
+
+
+def test_sums_beyond_32_bits_wrap_as_an_accumulator_does() -> None:
+    x = np.full((1, 70000), 255, np.uint8)
+    w = np.full((70000, 1), 127, np.int8)
+    one = np.array(1, np.float32)
+    operator = Operator("m", Kind.MATMUL, ("a", "b"), ("y",))
+    total = 70000 * 255 * 127
+    assert total > 1 << 31
+    sums = integer_contraction(operator, Quantized(x, one), Quantized(w, one))
+    assert sums.tolist() == [[float(np.float32(total - (1 << 32)))]]
+
+
+def test_sixteen_bit_operands_are_exact_too() -> None:
+    x, w = numbers((3, 9), dtype=np.int16) * 1500, numbers((9, 2), 1, np.int16) * 800
+    one = np.array(1, np.float32)
+    operator = Operator("m", Kind.MATMUL, ("a", "b"), ("y",))
+    sums = integer_contraction(operator, Quantized(x, one), Quantized(w, one))
+    wanted = (x.astype(np.int64) @ w.astype(np.int64)).astype(np.int32).astype(np.float32)
+    np.testing.assert_array_equal(sums, wanted)
+
+
 def test_a_bias_in_the_scale_of_the_sums_is_added_to_them() -> None:
     operator = Operator("m", Kind.MATMUL, ("a", "b", "c"), ("y",))
     x = Quantized(np.array([[10, 20]], np.uint8), np.array(0.5, np.float32), np.array(5, np.uint8))

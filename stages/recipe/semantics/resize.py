@@ -105,13 +105,16 @@ def _along(x: Values, axis: ResizeAxis, place: int, begin: int, start: int, exte
     indices, weights = _taps(axis, np.arange(start, start + extent))
     local = indices - begin
     if weights is None:
-        return np.asarray(np.take(x, local[0], axis=place))
+        return np.asarray(np.take(x, local[0], axis=place, mode="clip"))
     shape = (-1, *(1,) * (x.ndim - place - 1))
     real = x if x.dtype.kind == "f" else x.astype(np.float32)
     factors = weights.astype(real.dtype, copy=False)
-    total = np.take(real, local[0], axis=place) * factors[0].reshape(shape)
-    for index, factor in zip(local[1:], factors[1:], strict=True):
-        total += np.take(real, index, axis=place) * factor.reshape(shape)
+    total: Values | None = None
+    for index, factor in zip(local, factors, strict=True):
+        part = np.take(real, index, axis=place, mode="clip")
+        part *= factor.reshape(shape)
+        total = part if total is None else np.add(total, part, out=total)
+    assert total is not None
     return np.asarray(total.astype(x.dtype, copy=False))
 
 
