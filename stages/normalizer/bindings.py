@@ -197,8 +197,9 @@ def _scalar_input(model: ir.Model, key: str) -> ir.Value | None:
 
 
 def _fix_scalar(model: ir.Model, value: ir.Value, number: int) -> None:
-    assert value.dtype is not None and value.shape is not None and value.name is not None
-    array = np.full(tuple(int(dim) for dim in value.shape), number, value.dtype.numpy())
+    assert value.dtype is not None
+    assert value.shape is not None
+    array = np.full(value.shape.numpy(), number, value.dtype.numpy())
     model.graph.inputs.remove(value)
     value.const_value = ir.tensor(array, name=value.name)
     model.graph.register_initializer(value)

@@ -162,7 +162,8 @@ def _infer_loops(model: ir.Model) -> bool:
         for value, state, name in zip(
             node.outputs, states, [str(v.name) for v in body.outputs[1:]], strict=False
         ):
-            assert state is not None and state.shape is not None
+            assert state is not None
+            assert state.shape is not None
             if value.shape is None and stated.get(name) == tuple(state.shape):
                 value.shape, value.type = ir.Shape(list(state.shape)), state.type
                 changed = True
