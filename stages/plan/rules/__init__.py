@@ -7,12 +7,13 @@ from itertools import islice
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.plan.rules.addresses import align, bounds, region
+from stages.plan.rules.arithmetic import contraction, epilogue, support
 from stages.plan.rules.buffers import buffer, live, overlap, peak
 from stages.plan.rules.contents import constants, unwritten
 from stages.plan.rules.engines import limits, operands, queue, reach, target, transfer
 from stages.plan.rules.events import deadlock, event_order, events
 from stages.plan.rules.facts import work_out_facts
-from stages.plan.rules.kernels import contraction, epilogue, kernel_form, kernel_types, support
+from stages.plan.rules.kernels import kernel_form, kernel_shapes, kernel_types
 from stages.plan.rules.races import race
 from stages.plan.rules.violation import Rule, Violation, rule_name
 
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     limits,
     reach,
     kernel_form,
+    kernel_shapes,
     kernel_types,
     contraction,
     support,
