@@ -50,7 +50,13 @@ class Dimension:
     @property
     def hint(self) -> str:
         """How to write such a quantity."""
-        return f"write a {self.name} such as `{self.example}` (units: {', '.join(self.factors)})"
+        units = ", ".join(self.factors)
+        return f"write {self.with_article} such as `{self.example}` (units: {units})"
+
+    @property
+    def with_article(self) -> str:
+        """`a size`, `an energy`."""
+        return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name}"
 
 
 def _decimal(base: str, prefixes: str) -> dict[str, Fraction]:
@@ -120,7 +126,7 @@ def parse_quantity(text: str, dimension: Dimension) -> int:
     """
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise QuantityError(f"{text!r} isn't a finite number with a unit", dimension.hint)
+        raise QuantityError(f"{text!r} isn't a finite number with one unit", dimension.hint)
     number, unit = match.groups()
     if unit is None:
         raise QuantityError(f"{text!r} has no unit", dimension.hint)
@@ -145,7 +151,7 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> QuantityError:
         return QuantityError(f"{text!r} has an ambiguous unit", _AMBIGUOUS[unit])
     for other in DIMENSIONS:
         if unit in other.factors or unit in other.aliases:
-            problem = f"{text!r} is a {other.name}, not a {dimension.name}"
+            problem = f"{text!r} is {other.with_article}, not {dimension.with_article}"
             return QuantityError(problem, dimension.hint)
     return QuantityError(f"{text!r} has an unknown unit, {unit!r}", dimension.hint)
 

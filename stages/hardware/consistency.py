@@ -9,6 +9,7 @@ from stages.hardware.refusals import Refusal
 from stages.hardware.schema import SpecFile, TensorCoreSection
 from stages.hardware.spec import Dataflow
 from stages.tensors import LayoutKind
+from stages.units import format_bytes, format_frequency, format_ns
 
 
 def inconsistencies(file: SpecFile) -> Iterator[Refusal]:
@@ -82,7 +83,7 @@ def _memories(file: SpecFile) -> Iterator[Refusal]:
         if memory.reserved >= memory.size:
             yield Refusal(
                 (*key, "reserved"),
-                f"{memory.reserved} bytes leave nothing of {memory.size}",
+                f"{format_bytes(memory.reserved)} leave nothing of {format_bytes(memory.size)}",
                 "lower it, or raise the size",
             )
         for part, value in (("alignment", memory.alignment), ("burst", memory.burst)):
@@ -172,13 +173,13 @@ def _clocks_and_power(file: SpecFile) -> Iterator[Refusal]:
     if sorted(set(clocks)) != clocks:
         yield Refusal(
             ("operating_points",),
-            f"clocks out of order: {', '.join(f'{clock} Hz' for clock in clocks)}",
+            f"clocks out of order: {', '.join(map(format_frequency, clocks))}",
             "list each step once, from the slowest up",
         )
     if file.clock not in clocks:
         yield Refusal(
             ("clock",),
-            f"{file.clock} Hz is no operating point",
+            f"{format_frequency(file.clock)} is no operating point",
             "list the nominal clock in operating_points with its voltage",
         )
     for dtype in file.tensor_core.macs_per_cycle:
@@ -230,6 +231,6 @@ def _jitter(file: SpecFile) -> Iterator[Refusal]:
         if jitter.stall >= jitter.interval:
             yield Refusal(
                 ("jitter", number, "stall"),
-                f"a stall of {jitter.stall} ns every {jitter.interval} ns never ends",
+                f"{format_ns(jitter.stall)} every {format_ns(jitter.interval)} never ends",
                 "the stall must be shorter than the interval",
             )

@@ -86,8 +86,12 @@ def read_document(path: Path) -> Document:
             where=f"{path}:{mark.line + 1}" if mark else str(path),
             hint="check indentation and quotes on this line and the one before",
         ) from error
-    except yaml.YAMLError as error:
-        raise HardwareSpecError(f"not YAML: {error}", where=str(path)) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise HardwareSpecError(
+            f"not YAML: {str(error).splitlines()[0]}",
+            where=str(path),
+            hint="start from one of the files in hardware_specs/",
+        ) from error
     if not isinstance(root, yaml.MappingNode):
         raise HardwareSpecError(
             "a hardware spec is a mapping of keys, and this file isn't",

@@ -13,6 +13,8 @@ from stages.hardware import schema, vocabulary
 from stages.hardware.document import Document, KeyPath, Value, path_text
 
 _SHOWN_OTHERS = 4
+_MISSING_KEY = "missing key"
+_UNKNOWN_KEY = "unknown key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,27 @@ def schema_refusals(document: Document, error: ValidationError) -> list[Refusal]
     for details in error.errors(include_url=False):
         refusal = _of_details(document, details)
         found.setdefault(refusal.key_path, refusal)
-    return list(found.values())
+    misspelt = {
+        _meant(document, refusal) for refusal in found.values() if refusal.problem == _UNKNOWN_KEY
+    }
+    return [
+        refusal
+        for refusal in found.values()
+        if refusal.problem != _MISSING_KEY or refusal.key_path not in misspelt
+    ]
+
+
+def _meant(document: Document, refusal: Refusal) -> KeyPath:
+    """The key that an unknown key was probably meant to be."""
+    parent, key = refusal.key_path[:-1], str(refusal.key_path[-1])
+    near = vocabulary.nearest(key, _unused_keys(document, parent))
+    return (*parent, near or key)
+
+
+def _unused_keys(document: Document, key_path: KeyPath) -> list[str]:
+    """The keys that the schema knows at a place and the file doesn't have there."""
+    present = _keys_at(document, key_path)
+    return [key for key in _allowed_keys(key_path) if key not in present]
 
 
 def _of_details(document: Document, details: ErrorDetails) -> Refusal:
@@ -72,11 +94,12 @@ def _of_details(document: Document, details: ErrorDetails) -> Refusal:
         case "missing":
             known = _keys_at(document, key_path[:-1])
             beside = f"; the keys here are {', '.join(known)}" if known else ""
-            return Refusal(key_path, "missing key", f"add `{key_path[-1]}:`{beside}")
+            return Refusal(key_path, _MISSING_KEY, f"add `{key_path[-1]}:`{beside}")
         case "extra_forbidden":
-            known = _allowed_keys(key_path[:-1])
+            unused = _unused_keys(document, key_path[:-1])
+            known = unused or _allowed_keys(key_path[:-1])
             return Refusal(
-                key_path, "unknown key", vocabulary.did_you_mean(str(key_path[-1]), known)
+                key_path, _UNKNOWN_KEY, vocabulary.did_you_mean(str(key_path[-1]), known)
             )
         case "greater_than_equal":
             return Refusal(key_path, f"{value} is less than {context['ge']}", "raise it")
@@ -85,6 +108,8 @@ def _of_details(document: Document, details: ErrorDetails) -> Refusal:
         case "int_type" | "int_from_float":
             return Refusal(key_path, f"{_shown(value)} isn't a count", "write a whole number")
         case "string_type":
+            if value is None:
+                return Refusal(key_path, "no value", "write text")
             return Refusal(key_path, f"{_shown(value)} isn't text", _quote_hint(value))
         case "list_type":
             return Refusal(key_path, f"{_shown(value)} isn't a list", "write `[a, b]`")

@@ -34,8 +34,10 @@ def _quantity(dimension: Dimension, *, positive: bool) -> Callable[[object], int
     def parse(value: object) -> int:
         if isinstance(value, int | float) and not isinstance(value, bool):
             raise refusal(f"{value} has no unit", dimension.hint)
+        if value is None:
+            raise refusal("no value", dimension.hint)
         if not isinstance(value, str):
-            raise refusal(f"{value!r} isn't a {dimension.name}", dimension.hint)
+            raise refusal(f"{value!r} isn't {dimension.with_article}", dimension.hint)
         try:
             number = units.parse_quantity(value, dimension)
         except QuantityError as error:

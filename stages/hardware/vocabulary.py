@@ -60,7 +60,11 @@ LIMITS = {
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint that names the nearest known word, or else all of them."""
     words = sorted(known)
-    near = get_close_matches(word, words, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean `{near[0]}`?"
-    return f"known: {', '.join(words)}"
+    near = nearest(word, words)
+    return f"did you mean `{near}`?" if near else f"known: {', '.join(words)}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is spelled most like this one, if any is."""
+    near = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return near[0] if near else None

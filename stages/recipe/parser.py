@@ -111,7 +111,7 @@ def _reference(line: Scanner) -> str:
 
 
 def _value(line: Scanner, draft: _Draft) -> str:
-    start = line.place
+    start = line.ahead()
     name = _reference(line)
     line.literal(":", "a value has a type: %name : f32[1,3]")
     if not line.accept("?"):
@@ -235,7 +235,7 @@ def _attributes(line: Scanner) -> dict[str, Attribute]:
     if not line.accept("{") or line.accept("}"):
         return attributes
     while True:
-        start = line.place
+        start = line.ahead()
         key = line.name("the name of an attribute")
         if key in attributes:
             line.fail(f"attribute {key} is given twice", "keep one of them", start)
@@ -260,7 +260,7 @@ def _attribute(line: Scanner) -> Attribute:
 
 
 def _single(line: Scanner) -> int | float | str | bytes:
-    start = line.place
+    start = line.ahead()
     if line.accept("b64") and (text := line.string()) is not None:
         try:
             return b64decode(text, validate=True)

@@ -34,7 +34,7 @@ class Scanner:
         Raises:
             InputError: always; it shows line, column and the line itself.
         """
-        column = self.place if place is None else place
+        column = self.ahead() if place is None else place
         raise InputError(
             problem,
             where=f"line {self.number}, column {column + 1}\n  {self.line}\n  {' ' * column}^",
@@ -43,7 +43,7 @@ class Scanner:
 
     def match(self, pattern: re.Pattern[str]) -> str | None:
         """The text that a pattern matches here, spaces before it skipped; None where it doesn't."""
-        start = self._skipped()
+        start = self.ahead()
         found = pattern.match(self.line, start)
         if found is None:
             return None
@@ -54,12 +54,12 @@ class Scanner:
         """The text that a pattern matches here, or a refusal."""
         text = self.match(pattern)
         if text is None:
-            self.fail(f"{what} is missing here", hint, self._skipped())
+            self.fail(f"{what} is missing here", hint, self.ahead())
         return text
 
     def accept(self, literal: str) -> bool:
         """Read a punctuation mark or a whole word, if it comes next."""
-        start = self._skipped()
+        start = self.ahead()
         stop = start + len(literal)
         is_word = literal[-1].isalnum()
         if not self.line.startswith(literal, start):
@@ -72,11 +72,11 @@ class Scanner:
     def literal(self, literal: str, hint: str) -> None:
         """Read a punctuation mark or a word that must come next."""
         if not self.accept(literal):
-            self.fail(f"`{literal}` is missing here", hint, self._skipped())
+            self.fail(f"`{literal}` is missing here", hint, self.ahead())
 
     def string(self) -> str | None:
         """A quoted string, if one comes next."""
-        start = self._skipped()
+        start = self.ahead()
         text = self.match(_STRING)
         if text is None:
             return None
@@ -124,7 +124,7 @@ class Scanner:
 
     def option(self, options: type[Option], what: str) -> Option:
         """A word that is one of an enumeration's."""
-        start = self._skipped()
+        start = self.ahead()
         legal = {option.value: option for option in options}
         every = f"it is one of: {', '.join(legal)}"
         word = self.expect(WORD, what, every)
@@ -136,13 +136,14 @@ class Scanner:
 
     def end(self) -> None:
         """Nothing but a comment may follow."""
-        start = self._skipped()
+        start = self.ahead()
         if start < len(self.line) and self.line[start] != "#":
             self.fail(
                 "the line should end here", "remove what follows, or put a # before it", start
             )
 
-    def _skipped(self) -> int:
+    def ahead(self) -> int:
+        """The place of the next character that isn't a space."""
         found = _SPACE.match(self.line, self.place)
         assert found is not None
         return found.end()
