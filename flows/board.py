@@ -80,9 +80,9 @@ def call_of(step: Step, request: RunRequest) -> StageCall:
     pair = Pair(step.model, step.hardware)
     places, params = request.places(pair), request.params
     if step.stage is Stage.NORMALIZE:
-        source = request.source(step.model)
+        model = request.model(step.model)
         return partial(
-            stage_calls.normalize, source, places.normalized, dict(request.bindings), params
+            stage_calls.normalize, model, places.normalized, dict(request.bindings), params
         )
     spec = request.spec(step.hardware)
     match step.stage:
@@ -105,17 +105,13 @@ def call_of(step: Step, request: RunRequest) -> StageCall:
                 params,
             )
         case Stage.BENCHMARK:
-            return partial(
-                stage_calls.benchmark, places.package, spec, places.benchmark, params
-            )
+            return partial(stage_calls.benchmark, places.package, spec, places.benchmark, params)
         case Stage.GATE:
             return partial(
                 stage_calls.gate, places.benchmark, request.baseline(pair), places.gate, params
             )
         case Stage.THERMAL_STRESS:
-            return partial(
-                stage_calls.thermal_stress, places.package, spec, places.stress, params
-            )
+            return partial(stage_calls.thermal_stress, places.package, spec, places.stress, params)
 
 
 @dataclass(slots=True)

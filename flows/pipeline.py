@@ -39,7 +39,7 @@ def run_flow(session: RunSession) -> None:
     """Runs the flow for an open session; the answers are on its board afterwards."""
     token = _session.set(session)
     try:
-        models = [source.name for source in session.request.sources]
+        models = [model.name for model in session.request.models]
         devices = [device.name for device in session.request.devices]
         recipe_run(models, devices, return_state=True)
     finally:

@@ -84,5 +84,3 @@ class Progress:
             from rich.text import Text
 
             self._status.update(Text(printable(names or "waiting")))
-
-

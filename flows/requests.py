@@ -7,17 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flows.context import Options
-from flows.models import find_model
+from flows.models import ModelRequest, request_model
 from flows.params import Params
 from flows.places import PairPlaces, Project, hardware_path, require_writable
 from stages.errors import InputError
-
-
-if TYPE_CHECKING:
-    from stages.normalizer.source import ModelSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ class Pair:
 class RunRequest:
     """Every model is run on every device."""
 
-    sources: tuple[ModelSource, ...]
+    models: tuple[ModelRequest, ...]
     devices: tuple[DeviceRequest, ...]
     bindings: Mapping[str, int]
     quantization: Path | None
@@ -51,13 +46,13 @@ class RunRequest:
 
     def pairs(self) -> Iterator[Pair]:
         """Models outermost, in the order given."""
-        for source in self.sources:
+        for model in self.models:
             for device in self.devices:
-                yield Pair(source.name, device.name)
+                yield Pair(model.name, device.name)
 
-    def source(self, model: str) -> ModelSource:
-        """The source with this name."""
-        return next(source for source in self.sources if source.name == model)
+    def model(self, name: str) -> ModelRequest:
+        """The model with this name."""
+        return next(model for model in self.models if model.name == name)
 
     def spec(self, hardware: str) -> Path:
         """The spec's file."""
@@ -89,9 +84,9 @@ def make_request(
         HardwareSpecError: a spec is missing or wrong.
     """
     project, params = options.project, options.params
-    sources = tuple(find_model(word, project, None) for word in models)
+    requested = tuple(request_model(word, project) for word in models)
     devices = tuple(_device(name, project) for name in hardware)
-    _refuse_twins("model", [source.name for source in sources])
+    _refuse_twins("model", [model.name for model in requested])
     _refuse_twins("device", [device.name for device in devices])
     if quantization is not None and not quantization.is_file():
         raise InputError(
@@ -101,7 +96,14 @@ def make_request(
         )
     require_writable(out)
     return RunRequest(
-        sources, devices, bindings, quantization, out, jobs or os.cpu_count() or 1, params, project
+        requested,
+        devices,
+        bindings,
+        quantization,
+        out,
+        jobs or os.cpu_count() or 1,
+        params,
+        project,
     )
 
 

@@ -33,7 +33,7 @@ def run_request(request: RunRequest, terminal: Terminal) -> Outcome:
 
 def open_session(request: RunRequest, terminal: Terminal) -> RunSession:
     """A session whose processes are warming up."""
-    shared = len(request.sources)
+    shared = len(request.models)
     total = shared + shared * len(request.devices) * (len(CHAIN) - 1)
     return RunSession(request, StageProcesses(request.jobs), Progress(terminal, total))
 
@@ -49,7 +49,7 @@ def run_session(session: RunSession) -> None:
         try:
             server.open()
             session.progress.open()
-            session.begin([Step(Stage.NORMALIZE, source.name) for source in session.request.sources])
+            session.begin([Step(Stage.NORMALIZE, model.name) for model in session.request.models])
             from flows.pipeline import run_flow
 
             server.wait_until_ready()

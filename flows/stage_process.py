@@ -151,5 +151,3 @@ def _die_with_parent() -> None:
     assert parent is not None
     wait([parent.sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
-
-

@@ -11,15 +11,13 @@ from flows.requests import Pair
 from flows.run_session import RunSession
 from flows.stage_calls import StageFailure
 from flows.terminal import Terminal
+from flows.text_table import make_table, plain_cells
 from stages.report.facts import PairFacts, gather_facts
 from stages.report.markdown import StageRow, pair_markdown
 from stages.report.words import summary_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from rich.text import Text
-
-    from stages.hardware.spec import HardwareSpec
 
 _NO_TIME = ""
 
@@ -36,7 +34,9 @@ def show_results(session: RunSession, terminal: Terminal) -> None:
 def results_markdown(session: RunSession) -> str:
     """Every pair's table and summary."""
     return "\n".join(
-        pair_markdown(pair.model, pair.hardware, stage_rows(session, pair), pair_facts(session, pair))
+        pair_markdown(
+            pair.model, pair.hardware, stage_rows(session, pair), pair_facts(session, pair)
+        )
         for pair in session.request.pairs()
     )
 
@@ -68,43 +68,5 @@ def _pair_table(pair: Pair, rows: Sequence[StageRow]) -> Table:
     table = make_table(printable(f"{pair.model} on {pair.hardware}"), "stage", "result", "figure")
     table.add_column("seconds", justify="right")
     for row in rows:
-        table.add_row(*_texts(row.stage, row.result, row.figure, row.seconds))
-    return table
-
-
-def make_table(title: str, *columns: str) -> Table:
-    """A table whose cells are plain text, never markup."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _texts(*cells: str) -> list[Text]:
-    from rich.text import Text
-
-    return [Text(printable(cell)) for cell in cells]
-
-
-def hardware_table(specs: Sequence[HardwareSpec]) -> Table:
-    """One row a device."""
-    table = make_table("devices", "name", "version", "chip", "vendor", "sram", "multiplies", "sync")
-    for spec in specs:
-        rates = spec.tensor_core.macs_per_cycle
-        table.add_row(
-            *_texts(
-                spec.name,
-                spec.version,
-                spec.chip,
-                spec.vendor,
-                f"{spec.sram.size_bytes // 1024} KiB",
-                ", ".join(sorted(dtype.value for dtype in rates)),
-                spec.driver.sync_mode.value,
-            )
-        )
+        table.add_row(*plain_cells(row.stage, row.result, row.figure, row.seconds))
     return table

@@ -14,7 +14,11 @@ def nanoseconds(value: int) -> str:
     """A time with three digits and its unit."""
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
         if value >= size:
-            return f"{value / size:.3g} {unit}" if value < 1000 * size else f"{value / size:.0f} {unit}"
+            return (
+                f"{value / size:.3g} {unit}"
+                if value < 1000 * size
+                else f"{value / size:.0f} {unit}"
+            )
     return f"{value} ns"
 
 
