@@ -41,7 +41,8 @@ def _tensor_core(core: TensorCoreSection) -> Iterator[Refusal]:
                 f"{rate} is less than one for each of {core.array.instances} instances",
                 "the rate is the sum over all instances",
             )
-    if core.depthwise_macs_per_cycle > rates.get(core.array_dtype, 0):
+    peak = rates.get(core.array_dtype)
+    if peak is not None and core.depthwise_macs_per_cycle > peak:
         yield Refusal(
             ("tensor_core", "depthwise_macs_per_cycle"),
             f"{core.depthwise_macs_per_cycle} is more than the peak of {core.array_dtype}",
