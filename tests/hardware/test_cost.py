@@ -89,6 +89,13 @@ def test_systolic_by_hand(dataflow: Dataflow, m: int, n: int, k: int, expected: 
     assert contraction_cycles(array, m, n, k, 1, 1, DType.F16) == expected
 
 
+def test_the_example_of_the_documentation() -> None:
+    core_ = TINY.tensor_core
+    assert contraction_cycles(core_, 196, 64, 288, 1, 9, DType.I8) == 17_423
+    assert contraction_cycles(core_, 196, 64, 288, 1, 9, DType.F16) == 34_846
+    assert peak_cycles(core_, {DType.I8: 196 * 64 * 288}) == 14_112
+
+
 def test_half_the_rate_is_twice_the_cycles() -> None:
     array = core(Dataflow.WEIGHT_STATIONARY, 4, 8)
     assert contraction_cycles(array, 10, 20, 30, 1, 1, DType.F32) == 2 * 575
