@@ -28,7 +28,7 @@ from tests.hardware.specs import SPECS
 
 @dataclass(frozen=True)
 class Layer:
-    """`groups` products of m x k by k x n (none where m is 0) that move `elements` to or from DRAM."""
+    """`groups` products of m x k by k x n (none where m is 0); `elements` go to or from DRAM."""
 
     m: int
     n: int
