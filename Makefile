@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # A changed dependency makes another stamp, whatever the files' dates.
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml requirements.lock 2>/dev/null | cksum | tr ' ' '-')
 
-MODEL ?= ch_ppocr_mobile_v2.0_cls_infer
+MODEL ?= ppocr_cls
 HARDWARE ?= npu_tiny rk3588_npu
 PYTEST_ARGS ?=
 

@@ -83,7 +83,9 @@ _Timed = TypeVar("_Timed", BenchmarkParams, StressParams)
 
 def _overridden(section: _Timed, runs: int | None, seed: int | None) -> _Timed:
     said = {"runs": runs, "seed": seed}
-    return section.model_copy(update={key: value for key, value in said.items() if value is not None})
+    return section.model_copy(
+        update={key: value for key, value in said.items() if value is not None}
+    )
 
 
 def load_params(path: Path) -> Params:
@@ -107,7 +109,7 @@ def load_params(path: Path) -> Params:
         return Params.model_validate(content or {})
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
         raise InputError(
             f"{key} = {first['input']!r}: {first['msg'].lower()}", where=str(path), hint=hint
         ) from error

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from flows.models import ModelRequest
 from flows.params import Params
 from stages.errors import Outcome
 from stages.report import figures
-
-if TYPE_CHECKING:
-    from stages.normalizer.source import ModelSource
 
 
 class Stage(StrEnum):
@@ -52,20 +49,28 @@ class StageResult:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class StageFailure:
+    """Why a stage gave no result. `details` holds the traceback of a bug of ours."""
+
+    outcome: Outcome
+    message: str
+    details: str = ""
+
+
 def normalize(
-    source: ModelSource, out: Path, bindings: Mapping[str, int], params: Params
+    model: ModelRequest, out: Path, bindings: Mapping[str, int], params: Params
 ) -> StageResult:
-    """Runs the stage; `bindings` win over the registry's."""
+    """Fetches or builds the model where it must, and runs the stage."""
     from stages.normalize import normalize as run
+    from stages.normalizer.registry import load_registry, resolve
 
     def work() -> str:
-        run(
-            source,
-            out,
-            bindings={**source.bindings, **bindings},
-            seed=params.normalize.seed,
-            sample_count=params.normalize.sample_count,
-        )
+        source = resolve(model.word, load_registry(model.project.registry), model.project.cache)
+        if model.samples is not None:
+            source = replace(source, samples=model.samples)
+        wanted = params.normalize
+        run(source, out, bindings=bindings, seed=wanted.seed, sample_count=wanted.sample_count)
         return PASS
 
     return _timed(Stage.NORMALIZE, work, out)

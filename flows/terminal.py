@@ -11,6 +11,8 @@ from flows.outcomes import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+_LOG_WIDTH = 160
+
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
@@ -33,10 +35,11 @@ class Terminal:
         sys.stdout.flush()
 
 
-def make_console() -> Console:
-    """A console that honours NO_COLOR, and is as wide as the text needs where stdout is no
+def make_console(*, to_errors: bool = False) -> Console:
+    """A console that honours NO_COLOR, and is as wide as the text needs where it writes to no
     terminal, so that a log holds whole lines."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 160
-    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    stream = sys.stderr if to_errors else sys.stdout
+    width = None if stream.isatty() else _LOG_WIDTH
+    return Console(width=width, stderr=to_errors, highlight=False, markup=False, emoji=False)

@@ -16,12 +16,13 @@ models_app = typer.Typer(help="Models known by name.", no_args_is_help=True)
 @hardware_app.command("list")
 def list_hardware(context: typer.Context) -> None:
     """List the devices in hardware_specs/."""
-    from flows.tables import hardware_table
+    from flows.catalogue_tables import hardware_table
     from stages.hardware.load import load_spec
+    from stages.hardware.summary import list_row
 
     folder = options(context).project.hardware_specs
-    specs = [load_spec(path) for path in sorted(folder.glob("*.yaml"))]
-    options(context).terminal.show(hardware_table(specs))
+    rows = [list_row(load_spec(path)) for path in sorted(folder.glob("*.yaml"))]
+    options(context).terminal.show(hardware_table(rows))
 
 
 @hardware_app.command("check")
@@ -31,15 +32,22 @@ def check_hardware(
 ) -> None:
     """Check a hardware spec; say where it is wrong."""
     from stages.hardware.load import load_spec
+    from stages.hardware.summary import summarise
 
-    spec = load_spec(file)
-    options(context).terminal.say(f"{spec.name} {spec.version} ({spec.chip}): the spec is sound")
+    summary = summarise(load_spec(file), file.stem)
+    terminal = options(context).terminal
+    terminal.result(f"{summary.row.name}: the spec is sound")
+    for fact in summary.facts:
+        terminal.result(f"  {fact.name:<14} {fact.value}")
+    for caution in summary.warnings:
+        terminal.result(f"warning: {caution}")
 
 
 @models_app.command("list")
 def list_models(context: typer.Context) -> None:
     """List the models in models/registry.yaml."""
-    from flows.models import registry_rows
-    from flows.tables import models_table
+    from flows.catalogue_tables import models_table
+    from stages.normalizer.registry import load_registry
 
-    options(context).terminal.show(models_table(registry_rows(options(context).project)))
+    registry = load_registry(options(context).project.registry)
+    options(context).terminal.show(models_table(list(registry.entries.values())))

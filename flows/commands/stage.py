@@ -39,13 +39,13 @@ def normalize(
 ) -> None:
     """Make a model static, clean and opset 17; prove that it computes the same."""
     from flows import stage_calls
-    from flows.models import find_model
+    from flows.models import request_model
     from flows.places import require_writable
 
     bindings = parse_bindings(bind)
-    source = find_model(model, options(context).project, samples)
+    request = request_model(model, options(context).project, samples)
     require_writable(out)
-    _finish(context, stage_calls.normalize(source, out, bindings, options(context).params), out)
+    _finish(context, stage_calls.normalize(request, out, bindings, options(context).params), out)
 
 
 def compile_(
@@ -84,9 +84,7 @@ def validate(
     spec = hardware_path(hardware, options(context).project)
     require_writable(out)
     params = options(context).params
-    _finish(
-        context, stage_calls.validate(package, normalized, spec, out, baseline, params), out
-    )
+    _finish(context, stage_calls.validate(package, normalized, spec, out, baseline, params), out)
 
 
 def benchmark(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,7 @@ class HostRuntime:
     def prepare(
         self,
         operator: Operator,
-        operand_types: Sequence[TensorType | None],
+        operand_types: Sequence[TensorType],
         result_types: Sequence[TensorType],
     ) -> HostCall:
         """A function from the node's operands to its results.
@@ -44,23 +44,16 @@ class HostRuntime:
                 for name, operand, type_ in zip(
                     _operand_names(operator), operands, operand_types, strict=True
                 )
-                if operand is not None and type_ is not None and name in names
+                if operand is not None and name in names
             }
-            try:
-                return [np.asarray(result) for result in session.run(results, feeds)]
-            except Exception as error:
-                raise DeviceError(
-                    f"ONNX Runtime failed in {operator.name!r}: {_first_line(error)}",
-                    where=f"operator {operator.name}",
-                    hint="run the model in ONNX Runtime alone to see whether it is sound",
-                ) from error
+            return run_session(session, results, feeds, f"operator {operator.name}")
 
         return call
 
     def _session(
         self,
         operator: Operator,
-        operand_types: Sequence[TensorType | None],
+        operand_types: Sequence[TensorType],
         result_types: Sequence[TensorType],
     ) -> onnxruntime.InferenceSession:
         key = (
@@ -77,7 +70,7 @@ class HostRuntime:
 
 
 def open_session(model_bytes: bytes, where: str) -> onnxruntime.InferenceSession:
-    """A quiet, single-threaded, deterministic session.
+    """A quiet session on one thread.
 
     Raises:
         DeviceError: ONNX Runtime doesn't take the model.
@@ -100,6 +93,27 @@ def open_session(model_bytes: bytes, where: str) -> onnxruntime.InferenceSession
         ) from error
 
 
+def run_session(
+    session: onnxruntime.InferenceSession,
+    results: Sequence[str],
+    feeds: Mapping[str, Array],
+    where: str,
+) -> list[Array]:
+    """The named results.
+
+    Raises:
+        DeviceError: ONNX Runtime fails.
+    """
+    try:
+        return [np.asarray(result) for result in session.run(list(results), dict(feeds))]
+    except Exception as error:
+        raise DeviceError(
+            f"ONNX Runtime failed: {_first_line(error)}",
+            where=where,
+            hint="run the model in ONNX Runtime alone to see whether it is sound",
+        ) from error
+
+
 def _operand_names(operator: Operator) -> tuple[str, ...]:
     names = operator.attributes["names"]
     assert isinstance(names, tuple)
@@ -108,7 +122,7 @@ def _operand_names(operator: Operator) -> tuple[str, ...]:
 
 def _node_model(
     operator: Operator,
-    operand_types: Sequence[TensorType | None],
+    operand_types: Sequence[TensorType],
     result_types: Sequence[TensorType],
 ) -> bytes:
     from stages.recipe.onnx_export.host_node import host_call_model

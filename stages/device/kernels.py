@@ -106,7 +106,7 @@ def _evaluate(operator: Operator, kernel: Kernel, slots: dict[str, int]) -> Acti
 def _call(operator: Operator, host: HostRuntime, kernel: Kernel, slots: dict[str, int]) -> Action:
     sources = _sources(operator, slots)
     targets = [slots[name] for name in operator.outputs]
-    operand_types = [kernel.types[name] if name else None for name in operator.inputs]
+    operand_types = [kernel.types[name] for name in operator.inputs]
     call = host.prepare(operator, operand_types, _result_types(operator, kernel))
 
     def act(values: Values) -> None:

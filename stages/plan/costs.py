@@ -23,6 +23,7 @@ from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, Instruction, Kernel, Opcode, Plan, Region
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
+from stages.recipe.operators import flops
 from stages.tensors import TensorType
 
 
@@ -224,29 +225,24 @@ def _host_cycles(
 ) -> int:
     """Host time and transfers; constants lie with the host already and don't cross the link."""
     kernel = kernels[instruction.kernel]
-    flops = sum(operator_flops(operator, kernel.types) for operator in kernel.operators)
+    operations = sum(operator_flops(operator, kernel.types) for operator in kernel.operators)
     moved = sum(
         kernel.types[name].size_bytes
         for operator in kernel.operators
         for name in (*operator.operands, *operator.outputs)
-        if name in kernel.types
     )
     crossing = [
         region for region in instruction.reads if (region.memory, region.address) not in constants
     ]
     link = sum(region.size_bytes for region in (*crossing, *instruction.writes))
-    return host_cycles(spec, len(kernel.operators), flops, moved, link)
+    return host_cycles(spec, len(kernel.operators), operations, moved, link)
 
 
 def operator_flops(operator: Operator, types: Mapping[str, TensorType]) -> int:
-    """Arithmetic of one operator: two for a multiply-accumulate, else one an element touched."""
-    results = sum(types[name].element_count for name in operator.outputs if name in types)
-    if operator.kind in (Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL):
-        left, right = (types[name] for name in operator.inputs[:2])
-        if operator.kind is Kind.CONV:
-            return 2 * results * prod(right.shape[1:])
-        if operator.kind is Kind.CONV_TRANSPOSE:
-            return 2 * left.element_count * prod(right.shape[1:])
-        return 2 * results * (left.shape[-1] if left.shape else 1)
-    operands = sum(types[name].element_count for name in operator.operands if name in types)
-    return max(results, operands)
+    """Arithmetic of one operator. Of a `host_call` only the operands and results are known: one
+    operation for each element of either."""
+    if operator.kind is Kind.HOST_CALL:
+        touched = (types[name] for name in (*operator.operands, *operator.outputs))
+        return sum(type_.element_count for type_ in touched)
+    operands = [types[name] if name else None for name in operator.inputs]
+    return flops(operator, operands, [types[name] for name in operator.outputs])

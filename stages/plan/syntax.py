@@ -8,11 +8,11 @@ from functools import lru_cache
 
 from stages.errors import InputError
 from stages.plan.instructions import Region
+from stages.recipe.printer import print_name as print_recipe_name
 from stages.tensors import DType, Layout, LayoutKind, Shape, TensorType, dense_strides
 
 NAME = r'(?:[A-Za-z0-9_.]+|"(?:[^"\\]|\\.)*")'
 TYPE = r"[a-z0-9]+\[[0-9,]*\]"
-_PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 _TYPE = re.compile(r"([a-z0-9]+)\[([0-9,]*)\]")
 _FORM = re.compile(rf"({TYPE})(?: ([a-z_0-9]+)(?:/([0-9]+))?)?(?: by \[([-0-9,]*)\])?")
 PLACE = rf"({NAME})\+(-?0x[0-9a-f]+)"
@@ -36,8 +36,8 @@ class PlanTextError(InputError):
 
 @lru_cache(maxsize=65536)
 def print_name(name: str) -> str:
-    """A name as it is where plain, in JSON's quotes elsewhere."""
-    return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    """A name as recipes print it: as it is where plain, in JSON's quotes elsewhere."""
+    return print_recipe_name(name)
 
 
 @lru_cache(maxsize=65536)

@@ -2,8 +2,11 @@
 
     plan for npu_tiny
     queues tensor_core vector host dma0
-    kernel 0 conv1 (%x : f16[1,8,6,6], %w : f16[8,8,3,3]) -> (%y)
+    kernel 0 conv1
+      input %x : f16[1,8,6,6]
+      input %w : f16[8,8,3,3]
       %y : f16[1,8,4,4] = conv(%x, %w) {group=1, ...}  # conv1
+      output %y
     buffer %conv1.w ddr+0x0000 size 1152 weights live [0, 40)
     constant %conv1.w ddr+0x0000 f16[8,8,3,3]
     input %x ddr+0x2000 f16[1,8,6,6]
@@ -25,8 +28,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from stages.plan.instructions import Binding, Buffer, Kernel, Plan
-from stages.plan.kernel_text import print_kernel, read_kernel
+from stages.plan.instructions import Binding, Buffer, Plan
+from stages.plan.kernel_text import Line, print_kernel, read_kernel
 from stages.plan.program_text import ProgramReader, print_program
 from stages.plan.syntax import (
     NAME,
@@ -119,7 +122,7 @@ def parse_header(lines: Sequence[str]) -> Plan:
     """
     hardware: str | None = None
     queues: tuple[str, ...] = ()
-    kernels: list[list[tuple[int, str]]] = []
+    kernels: list[list[Line]] = []
     buffers: list[Buffer] = []
     bindings: dict[str, list[Binding]] = {kind: [] for kind in _BINDING_KINDS}
     for number, line in enumerate(lines, 1):
@@ -144,23 +147,13 @@ def parse_header(lines: Sequence[str]) -> Plan:
     return Plan(
         hardware,
         queues,
-        _read_kernels(kernels),
+        tuple(read_kernel(index, block) for index, block in enumerate(kernels)),
         tuple(buffers),
         tuple(bindings["input"]),
         tuple(bindings["output"]),
         tuple(bindings["constant"]),
         (),
     )
-
-
-def _read_kernels(blocks: Sequence[list[tuple[int, str]]]) -> tuple[Kernel, ...]:
-    kernels = []
-    for index, block in enumerate(blocks):
-        kernels.append(read_kernel(block))
-        number, head = block[0]
-        if not head.startswith(f"kernel {index} "):
-            raise PlanTextError(f"kernel {index} was expected: they're numbered", number, head)
-    return tuple(kernels)
 
 
 def _read_buffer(line: str, number: int) -> Buffer:

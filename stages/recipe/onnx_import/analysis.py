@@ -27,6 +27,7 @@ from stages.recipe.onnx_import.node import (
     subgraphs,
 )
 from stages.recipe.onnx_import.value_types import (
+    Cause,
     Untyped,
     ValueType,
     element_type,
@@ -190,7 +191,13 @@ def _type_outputs(analysis: Analysis, proto: NodeProto) -> None:
         if name in analysis.constants and is_small(analysis.constants[name])
     }
     known = infer_types(node, analysis.opsets, operands, small)
+    complete = len(operands) == len(operand_names(proto))
     for name in outputs:
-        if not isinstance(analysis.types.get(name), TensorType) and name in known:
-            analysis.types[name] = known[name]
-        analysis.types.setdefault(name, Untyped("has no type that any shape rule knows"))
+        answer = known.get(name)
+        if isinstance(analysis.types.get(name), TensorType):
+            continue
+        if isinstance(answer, TensorType) or (answer is not None and complete):
+            analysis.types[name] = answer
+        else:
+            unknown = Untyped("has a shape known only at run time", Cause.DYNAMIC)
+            analysis.types.setdefault(name, unknown)

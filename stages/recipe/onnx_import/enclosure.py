@@ -15,7 +15,7 @@ from onnx import NodeProto, defs, helper
 from stages.errors import CompileError
 from stages.recipe.onnx_import.analysis import Analysis
 from stages.recipe.onnx_import.node import Node, operand_names
-from stages.recipe.onnx_import.value_types import Untyped, value_info
+from stages.recipe.onnx_import.value_types import Cause, Untyped, value_info
 from stages.tensors import DType, TensorType
 
 _RUNTIME_DOMAINS = ("ai.onnx", "com.microsoft")
@@ -30,6 +30,7 @@ def enclose(analysis: Analysis, outputs: list[str]) -> list[Node]:
     nodes = _live(analysis, outputs)
     for node in nodes:
         _require_known(analysis.node(node))
+        _require_well_typed(analysis, analysis.node(node))
     for output in outputs:
         _require_typed(analysis, output, nodes)
     regions = _regions(analysis, nodes)
@@ -61,6 +62,18 @@ def _require_known(node: Node) -> None:
         where=f"node {node.label}",
         hint="replace it by standard operators, or give the model a function that defines it",
     )
+
+
+def _require_well_typed(analysis: Analysis, node: Node) -> None:
+    for name in node.proto.output:
+        answer = analysis.types.get(name)
+        if isinstance(answer, Untyped) and answer.cause is Cause.ILL_TYPED:
+            operands = [f"%{read}: {analysis.types.get(read)}" for read in node.proto.input if read]
+            raise CompileError(
+                f"%{name} {answer.reason}",
+                where=f"node {node.label} ({node.title} of {', '.join(operands)})",
+                hint="check the model with onnx.checker.check_model(model, full_check=True)",
+            )
 
 
 def _require_typed(analysis: Analysis, name: str, nodes: list[NodeProto]) -> None:

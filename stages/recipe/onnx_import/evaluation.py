@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 
+from stages.recipe.onnx_import.loops import loop_state_types
 from stages.recipe.onnx_import.node import DEFAULT_DOMAIN, Node, operand_names
 from stages.recipe.onnx_import.value_types import (
+    Cause,
     Untyped,
     ValueType,
     read_type,
@@ -114,9 +116,13 @@ def infer_types(
 ) -> dict[str, ValueType]:
     """The types of a node's outputs, as far as onnx's shape rules or ONNX Runtime's know them."""
     found = _infer_with_schema(node, opsets, operands, constants)
+    if node.proto.op_type == "Loop":
+        found |= loop_state_types(node, opsets, operands)
     missing = [name for name in node.proto.output if name and name not in found]
     if missing or any(isinstance(answer, Untyped) for answer in found.values()):
-        found |= _infer_with_onnxruntime(node, opsets, operands, constants)
+        for name, answer in _infer_with_onnxruntime(node, opsets, operands, constants).items():
+            if not isinstance(found.get(name), TensorType):
+                found[name] = answer
     return found
 
 
@@ -136,8 +142,12 @@ def _infer_with_schema(
             input_data=dict(constants),
             opset_imports=imports,
         )
-    except Exception:
-        return {}  # no schema, or its rule can't tell: ONNX Runtime is asked next
+    except Exception as error:
+        # no schema, or the operands break its rule; ONNX Runtime is asked next
+        lines = str(error).strip().splitlines()
+        reason = f"has no type: {lines[-1] if lines else 'its operator has no shape rule'}"
+        outputs = [name for name in node.proto.output if name]
+        return dict.fromkeys(outputs, Untyped(reason, Cause.ILL_TYPED))
     types = {name: read_type(answer) for name, answer in answers.items()}
     return {name: answer for name, answer in types.items() if answer is not None}
 
@@ -180,6 +190,8 @@ _ELEMENT_NAMES = {
 
 def _read_onnxruntime_type(text: str, shape: list[object]) -> ValueType | None:
     if not text.startswith("tensor(") or text[7:-1] not in _ELEMENT_NAMES:
+        return None
+    if not shape:  # what ONNX Runtime says of scalars, but of unknown ranks too
         return None
     return read_type(helper.make_tensor_type_proto(_ELEMENT_NAMES[text[7:-1]], shape))  # type: ignore[arg-type]
 

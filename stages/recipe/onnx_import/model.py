@@ -14,7 +14,8 @@ from stages.recipe.onnx_import.host import emit_host_call
 from stages.recipe.onnx_import.node import Node
 from stages.recipe.onnx_import.table import TRANSLATORS
 from stages.recipe.onnx_import.translation import GraphBuilder, NotRepresentable, Translation
-from stages.recipe.onnx_import.value_types import Untyped
+from stages.recipe.onnx_import.value_types import Cause, Untyped
+from stages.recipe.operators import IllegalOperatorError, infer
 from stages.tensors import Array, TensorType
 
 
@@ -52,7 +53,7 @@ def _start(analysis: Analysis, inputs: list[str]) -> GraphBuilder:
                 f"model input %{name} {answer.reason}",
                 where=f"input %{name}",
                 hint="bind its axes with --bind NAME=EXTENT"
-                if answer.dynamic
+                if answer.cause is Cause.DYNAMIC
                 else "recipes hold tensors of numbers and booleans only",
             )
     taken = set(analysis.types) | set(analysis.foreign)
@@ -67,11 +68,26 @@ def _translate(builder: GraphBuilder, node: Node, opsets: dict[str, int]) -> Non
         aliases = dict(builder.aliases)
         try:
             translator(translation)
+            _check(builder, operator_count)
             return
-        except NotRepresentable:
+        except (NotRepresentable, IllegalOperatorError):
             builder.rewind(operator_count)
             builder.aliases = aliases
     emit_host_call(translation, opsets)
+
+
+def _check(builder: GraphBuilder, operator_count: int) -> None:
+    """Whether the table accepts the new operators, and gives the types that the model has.
+
+    Raises:
+        IllegalOperatorError: an operator breaks the table.
+        NotRepresentable: it makes another type.
+    """
+    for operator in builder.operators[operator_count:]:
+        operands = [builder.types[name] if name else None for name in operator.inputs]
+        declared = [builder.types[name] for name in operator.outputs]
+        if list(infer(operator, operands, declared)) != declared:
+            raise NotRepresentable
 
 
 def _is_empty(translation: Translation) -> bool:

@@ -119,7 +119,7 @@ def _unread_part(t: Translation, axis: int, position: int) -> int:
 
 
 def pad(t: Translation) -> None:
-    """Pad; negative pads cut off first, which means the same only for constant padding."""
+    """Pad by constant, reflected or edge elements; negative pads crop."""
     x = t.operand(0)
     rank = t.type(x).rank
     mode = t.node.word("mode", "constant")
@@ -133,11 +133,6 @@ def pad(t: Translation) -> None:
     axes = t.constant_integers(3)
     if axes is not None:
         pads = _spread(pads, [axis_of(axis, rank) for axis in axes], rank)
-    if any(amount < 0 for amount in pads):
-        if mode != "constant":
-            raise NotRepresentable
-        x = _cropped(t, x, pads)
-        pads = tuple(max(amount, 0) for amount in pads)
     if not any(pads):
         t.alias(x)
         return
@@ -150,19 +145,6 @@ def _spread(pads: Shape, axes: list[int], rank: int) -> Shape:
         spread[axis] = pads[position]
         spread[axis + rank] = pads[position + len(axes)]
     return tuple(spread)
-
-
-def _cropped(t: Translation, x: str, pads: Shape) -> str:
-    source = t.type(x)
-    bounds = [
-        (max(-pads[axis], 0), extent - max(-pads[axis + source.rank], 0), 1)
-        for axis, extent in enumerate(source.shape)
-    ]
-    shape = tuple(stop - start for start, stop, _ in bounds)
-    if any(extent < 0 for extent in shape):
-        raise NotRepresentable
-    cropped = TensorType(source.dtype, shape)
-    return t.step(Kind.SLICE, (x,), cropped, slice_attributes(bounds))
 
 
 def expand(t: Translation) -> None:

@@ -12,7 +12,7 @@ from stages.recipe.onnx_import.translation import (
     Translator,
 )
 from stages.recipe.onnx_import.windows import Window, overhang, read_window
-from stages.tensors import Shape, TensorType
+from stages.tensors import Shape
 
 
 def _window(t: Translation) -> Window:
@@ -49,31 +49,18 @@ def average_pool(t: Translation) -> None:
     """AveragePool. What `ceil_mode` adds beyond the padding never counts in the divisor."""
     x = t.operand(0)
     window = _window(t)
-    if any(step != 1 for step in window.dilations):
-        raise NotRepresentable
     extra = overhang(window, t.shape(x)[2:], t.result.shape[2:])
-    counted = t.node.integer("count_include_pad", 0)
-    pads = window.pads
-    if counted and any(extra):
-        x = _padded_with_zeros(t, x, pads)
-        pads, counted = (0,) * len(pads), 0
-    attributes: Attributes = {
+    attributes: dict[str, int | Shape] = {
         "kernel": window.kernel,
         "strides": window.strides,
-        "pads": _ends_extended(pads, extra),
-        "count_include_pad": counted,
+        "pads": _ends_extended(window.pads, extra),
+        "count_include_pad": t.node.integer("count_include_pad", 0),
     }
+    if any(step != 1 for step in window.dilations):
+        attributes["dilations"] = window.dilations
+    if any(extra):
+        attributes["overhang"] = extra
     t.emit(Kind.AVERAGE_POOL, (x,), attributes)
-
-
-def _padded_with_zeros(t: Translation, x: str, pads: Shape) -> str:
-    source = t.type(x)
-    rank = len(pads) // 2
-    begins, ends = (0, 0, *pads[:rank]), (0, 0, *pads[rank:])
-    sides = zip(begins, source.shape, ends, strict=True)
-    padded = TensorType(source.dtype, tuple(sum(side) for side in sides))
-    attributes: Attributes = {"pads": (*begins, *ends), "mode": "constant", "value": 0.0}
-    return t.step(Kind.PAD, (x,), padded, attributes)
 
 
 def global_pool(kind: Kind, t: Translation) -> None:

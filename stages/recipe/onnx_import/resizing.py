@@ -12,33 +12,25 @@ from stages.recipe.onnx_import.translation import (
 )
 from stages.tensors import Shape
 
-_COORDINATES = frozenset(
-    {
-        "half_pixel",
-        "half_pixel_symmetric",
-        "pytorch_half_pixel",
-        "align_corners",
-        "asymmetric",
-        "tf_half_pixel_for_nn",
-    }
-)
-
 
 def resize(t: Translation) -> None:
-    """Resize by nearest neighbour or linear interpolation."""
+    """Resize by nearest neighbour, linear or cubic interpolation, without antialiasing."""
     mode = t.node.word("mode", "nearest")
     coordinates = t.node.word("coordinate_transformation_mode", "half_pixel")
-    unusual = (
-        t.node.integer("antialias", 0)
-        or t.node.integer("exclude_outside", 0)
-        or t.node.word("keep_aspect_ratio_policy", "stretch") != "stretch"
-    )
-    if mode not in {"nearest", "linear"} or coordinates not in _COORDINATES or unusual:
+    if coordinates == "tf_half_pixel_for_nn" or t.node.integer("antialias", 0):
         raise NotRepresentable
     nearest = t.node.word("nearest_mode", "round_prefer_floor")
     if t.node.version < 11:
         coordinates, nearest = "asymmetric", "floor"
     _emit(t, mode, coordinates, nearest, _scales(t))
+
+
+def _cubic(t: Translation) -> dict[str, int | float]:
+    coefficient = t.node.number("cubic_coeff_a", -0.75)
+    return {
+        "cubic_coefficient": coefficient,
+        "exclude_outside": t.node.integer("exclude_outside", 0),
+    }
 
 
 def upsample(t: Translation) -> None:
@@ -72,6 +64,7 @@ def _emit(
         "full_output": after,
         "origin_input": origin,
         "origin_output": origin,
+        **(_cubic(t) if mode == "cubic" else {}),
     }
     t.emit(Kind.RESIZE, (x,), attributes)
 

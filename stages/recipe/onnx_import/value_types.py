@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper
 
 from stages.tensors import DType, TensorType
+
+
+class Cause(StrEnum):
+    """Why a value has no tensor type."""
+
+    FOREIGN = "foreign"  # a type that recipes lack
+    DYNAMIC = "dynamic"  # an extent is known only when the model runs
+    ILL_TYPED = "ill-typed"  # no shape rule accepts the operands of the node that makes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +23,7 @@ class Untyped:
     """Why a value can't be a tensor of a recipe: `reason` completes "value x ..."."""
 
     reason: str
-    dynamic: bool = False
+    cause: Cause = Cause.FOREIGN
 
 
 ValueType = TensorType | Untyped
@@ -52,7 +61,7 @@ def read_type(proto: TypeProto) -> ValueType | None:
     for axis, dimension in enumerate(tensor.shape.dim):
         if not dimension.HasField("dim_value"):
             symbol = dimension.dim_param or "?"
-            return Untyped(f"has no static extent on axis {axis} ({symbol})", dynamic=True)
+            return Untyped(f"has no static extent on axis {axis} ({symbol})", Cause.DYNAMIC)
         extents.append(dimension.dim_value)
     return TensorType(dtype, tuple(extents))
 

@@ -1,0 +1,199 @@
+"""The flow engine's own server: started for a run, shared by runs at the same time, then ended.
+
+Nobody has to set a server up: where PREFECT_API_URL is unset, a run starts one as a process beside
+it, at a free port of the loopback address. Its database lies in the project's cache and persists.
+Runs hold a shared lock while they use it; the last one to leave ends it. A run that was killed
+leaves it running; the next run finds it in server.json, uses it, and ends it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from stages.errors import DeviceError
+
+API_VARIABLE = "PREFECT_API_URL"
+_TIMEOUT_SECONDS = 180.0
+_POLL_SECONDS = 0.05
+_QUIET = {
+    "DO_NOT_TRACK": "1",
+    "DVC_NO_ANALYTICS": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+    "PREFECT_CLI_PROMPT": "false",
+}
+_SERVER_ONLY = {
+    "PREFECT_UI_ENABLED": "false",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT__SERVER_FINAL": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """server.json: the process and port of the server in this home."""
+
+    pid: int
+    port: int
+
+    @property
+    def api_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/api"
+
+
+class FlowServer:
+    """A server that runs, or is about to."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._users: IO[str] | None = None
+        self._record: _Record | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the server is ours to start and end."""
+        return self._record is not None
+
+    def open(self) -> None:
+        """Makes the settings quiet, and starts a server unless one runs or the user has one.
+
+        Doesn't wait until it answers, nor import Prefect.
+        """
+        os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
+        if os.environ.get(API_VARIABLE):
+            return
+        self.home.mkdir(parents=True, exist_ok=True)
+        os.environ["PREFECT_HOME"] = str(self.home.resolve())
+        with _locked(self.home / "start.lock"):
+            self._users = (self.home / "users.lock").open("w")
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+            self._record = self._find_running() or self._start()
+        os.environ[API_VARIABLE] = self._record.api_url
+
+    def wait_until_ready(self) -> None:
+        """Waits until the server answers.
+
+        Raises:
+            DeviceError: it ended, or took longer than three minutes.
+        """
+        if self._record is None:
+            return
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while not _answers(self._record):
+            if not _is_alive(self._record.pid):
+                raise self._failure("ended before it answered")
+            if time.monotonic() > deadline:
+                raise self._failure(f"didn't answer within {_TIMEOUT_SECONDS:.0f} s")
+            time.sleep(_POLL_SECONDS)
+
+    def close(self) -> None:
+        """Ends the server unless another run uses it."""
+        if self._users is None or self._record is None:
+            return
+        with _locked(self.home / "start.lock"):
+            fcntl.flock(self._users, fcntl.LOCK_UN)
+            try:
+                fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            finally:
+                self._users.close()
+                os.environ.pop(API_VARIABLE, None)
+            (self.home / "server.json").unlink(missing_ok=True)
+            _end(self._record.pid)
+
+    def _find_running(self) -> _Record | None:
+        try:
+            record = _Record(**json.loads((self.home / "server.json").read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+        return record if _is_alive(record.pid) else None
+
+    def _start(self) -> _Record:
+        port = _free_port()
+        command = [sys.executable, "-m", "uvicorn", "--factory"]
+        command += ["prefect.server.api.server:create_app", "--host", "127.0.0.1"]
+        command += ["--port", str(port), "--log-level", "error", "--lifespan", "on"]
+        with (self.home / "server.log").open("w") as log:
+            process = subprocess.Popen(
+                command,
+                env={**os.environ, **_SERVER_ONLY},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for us; we end the server afterwards
+            )
+        record = _Record(process.pid, port)
+        (self.home / "server.json").write_text(json.dumps({"pid": process.pid, "port": port}))
+        return record
+
+    def _failure(self, what: str) -> DeviceError:
+        return DeviceError(
+            f"the flow server {what}",
+            where=str(self.home / "server.log"),
+            hint="read that log; or start your own with `prefect server start` and set "
+            f"{API_VARIABLE}",
+        )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+def _answers(record: _Record) -> bool:
+    try:
+        with urllib.request.urlopen(f"{record.api_url}/health", timeout=5) as response:
+            return response.status == 200
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether the process runs; a child that has ended is buried here, and doesn't."""
+    try:
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            return False
+    except ChildProcessError:
+        pass  # another run started it
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _end(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    sent = signal.SIGTERM
+    while _is_alive(pid):
+        os.kill(pid, sent)
+        time.sleep(_POLL_SECONDS)
+        if time.monotonic() > deadline:
+            sent = signal.SIGKILL

@@ -1,0 +1,13 @@
+"""What the process that forks the stages' processes imports beforehand: what all stages need.
+
+ONNX Runtime isn't among it: its sessions start threads, and only some stages want it.
+"""
+
+import stages.benchmark
+import stages.compile
+import stages.gate
+import stages.normalize
+import stages.thermal_stress
+import stages.validate
+
+__all__ = ["stages"]

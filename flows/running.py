@@ -1,0 +1,82 @@
+"""Runs a request through the flow: server, processes, Ctrl-C, and the table at the end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from flows.board import Step
+from flows.chain import CHAIN
+from flows.flow_server import FlowServer
+from flows.outcomes import worst
+from flows.progress import Progress
+from flows.requests import RunRequest
+from flows.run_session import RunSession
+from flows.stage_calls import Stage
+from flows.stage_process import StageProcesses
+from flows.tables import show_results
+from flows.terminal import Terminal
+from stages.errors import Outcome
+
+
+def run_request(request: RunRequest, terminal: Terminal) -> Outcome:
+    """Runs every pair; gives the worst outcome. Errors of one pair don't stop the others."""
+    session = open_session(request, terminal)
+    run_session(session)
+    show_results(session, terminal)
+    return worst(session.board.outcomes())
+
+
+def open_session(request: RunRequest, terminal: Terminal) -> RunSession:
+    """A session whose processes are warming up."""
+    shared = len(request.models)
+    total = shared + shared * len(request.devices) * (len(CHAIN) - 1)
+    return RunSession(request, StageProcesses(request.jobs), Progress(terminal, total))
+
+
+def run_session(session: RunSession) -> None:
+    """Takes a session through the flow.
+
+    The server, the stages' imports and the first models' normalisation start at once; Prefect is
+    imported meanwhile.
+    """
+    server = FlowServer(session.request.project.cache / "prefect")
+    with _interruptible(session):
+        try:
+            server.open()
+            session.progress.open()
+            session.begin([Step(Stage.NORMALIZE, model.name) for model in session.request.models])
+            from flows.pipeline import run_flow
+
+            server.wait_until_ready()
+            run_flow(session)
+        finally:
+            session.progress.close()
+            session.processes.stop()
+            server.close()
+
+
+@contextmanager
+def _interruptible(session: RunSession) -> Iterator[None]:
+    """Ctrl-C and SIGTERM interrupt the stages that run, which clean up, and then us."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        threading.Thread(target=session.processes.stop).start()
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in _HEARD}
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("interrupted: finished stages keep their results", file=sys.stderr)
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_HEARD = (signal.SIGINT, signal.SIGTERM)

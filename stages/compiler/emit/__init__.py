@@ -1,0 +1,1 @@
+"""Emission: a recipe whose decisions are made becomes instructions with addresses and events."""

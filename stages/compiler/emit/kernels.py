@@ -1,0 +1,119 @@
+"""Kernels: what the compute instruction of one tile computes, shared by tiles that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from stages.compiler.tiling.footprint import tile_attributes
+from stages.compiler.tiling.streams import Step
+from stages.compiler.tiling.workload import Boxes, Workload
+from stages.plan.instructions import Kernel
+from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import DType, TensorType, box_shape
+
+_KernelKey = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class KernelTable:
+    """The kernels of a plan, each kept once."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    known: dict[_KernelKey, int] = field(default_factory=dict)
+
+    def intern(
+        self,
+        stem: str,
+        operators: Sequence[Operator],
+        parameters: Sequence[str],
+        results: Sequence[str],
+        types: dict[str, TensorType],
+    ) -> int:
+        """The index of a kernel, made when it is new."""
+        key: _KernelKey = (
+            tuple(
+                (op.name, op.kind, op.inputs, op.outputs, tuple(sorted(op.attributes.items())))
+                for op in operators
+            ),
+            tuple(parameters),
+            tuple(results),
+            tuple(types.items()),
+        )
+        if key not in self.known:
+            self.known[key] = len(self.kernels)
+            name = f"k{len(self.kernels)}.{stem}"
+            self.kernels.append(
+                Kernel(name, tuple(parameters), tuple(results), tuple(operators), types)
+            )
+        return self.known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class TileKernel:
+    """A tile's operators, the values that its regions hold, and the tile's types."""
+
+    operators: tuple[Operator, ...]
+    parameters: tuple[str, ...]
+    result: str
+    types: dict[str, TensorType]
+
+
+def tile_kernel(work: Workload, step: Step, boxes: Boxes) -> TileKernel:
+    """What one step of a tiled group computes.
+
+    Where the contraction is cut, all but the last step leave sums in an accumulator, and only the
+    last adds the bias and goes on through the group.
+    """
+    operators = [_tile_operator(member, work, boxes) for member in work.members]
+    types = {
+        value: TensorType(work.types[value].dtype, box_shape(box)) for value, box in boxes.items()
+    }
+    result = work.result
+    if step.reduction is not None:
+        operators, result = _accumulated(work, step, operators, types)
+    inside = {value for op in operators for value in op.outputs}
+    read = dict.fromkeys(value for op in operators for value in op.operands)
+    parameters = tuple(value for value in read if value not in inside)
+    used = {*parameters, *inside}
+    kept = {value: types[value] for value in sorted(types) if value in used}
+    return TileKernel(tuple(operators), parameters, result, kept)
+
+
+def accumulator_name(work: Workload) -> str:
+    """The name of the accumulator among a kernel's values."""
+    return f"{work.seed.outputs[0]}.sum"
+
+
+def _tile_operator(member: Operator, work: Workload, boxes: Boxes) -> Operator:
+    types = [work.types[value] if value else None for value in member.inputs]
+    parts = [boxes.get(value) if value else None for value in member.inputs]
+    result = work.types[member.outputs[0]].shape
+    attributes = tile_attributes(member, boxes[member.outputs[0]], parts, types, result)
+    return replace(member, attributes=attributes)
+
+
+def _accumulated(
+    work: Workload, step: Step, operators: list[Operator], types: dict[str, TensorType]
+) -> tuple[list[Operator], str]:
+    seed_result = work.seed.outputs[0]
+    place = next(index for index, op in enumerate(operators) if op.name == work.seed.name)
+    total, partial = accumulator_name(work), f"{seed_result}.part"
+    sum_type = TensorType(DType.F32, types[seed_result].shape)
+    types[total] = types[partial] = sum_type
+    seed = operators[place]
+    needed = {value for value in seed.inputs[:2] if value}
+    prologue = [op for op in operators[:place] if op.outputs[0] in needed]
+    if step.is_last:
+        contraction = replace(seed, outputs=(partial,))
+        adding = Operator(f"{seed.name}.sum", Kind.ADD, (partial, total), (seed_result,))
+        return [*operators[:place], contraction, adding, *operators[place + 1 :]], work.result
+    bare = replace(seed, inputs=seed.inputs[:2])
+    if step.is_first:
+        return [*prologue, replace(bare, outputs=(total,))], total
+    updated = f"{total}.next"
+    types[updated] = sum_type
+    contraction = replace(bare, outputs=(partial,))
+    adding = Operator(f"{seed.name}.sum", Kind.ADD, (partial, total), (updated,))
+    return [*prologue, contraction, adding], updated

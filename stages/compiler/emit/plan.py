@@ -1,0 +1,307 @@
+"""A recipe with its memory becomes a plan and the weights that it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from stages.compiler.draft import Draft
+from stages.compiler.emit.packing import Packing
+from stages.compiler.emit.program import Access, Place, Program, Written
+from stages.compiler.emit.regions import box_region, bytes_region, whole_region
+from stages.compiler.emit.synchronize import Synchronizer
+from stages.compiler.emit.tiles import TileEmitter
+from stages.compiler.memory.assign import Memory
+from stages.compiler.tiling.streams import Stream, align
+from stages.compiler.tiling.workload import Workload
+from stages.errors import DoesNotFitError
+from stages.hardware.spec import HardwareSpec
+from stages.plan.instructions import DDR, Binding, Buffer, Instruction, Opcode, Plan, Region
+from stages.recipe.decisions import Engine, Group, Lifetime
+from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import Array, box_shape, full_box
+
+
+@dataclass(slots=True)
+class PlanEmitter:
+    """Walks the groups in order and writes the program."""
+
+    draft: Draft
+    memory: Memory
+    spec: HardwareSpec
+    program: Program = field(init=False)
+    weights: dict[str, Array] = field(default_factory=dict)
+    constants: list[Binding] = field(default_factory=list)
+    constant_places: dict[str, Access] = field(default_factory=dict)
+    next_address: int = 0
+
+    def __post_init__(self) -> None:
+        self.program = Program(self.spec)
+        allocated = [
+            item.offset_bytes + item.size_bytes
+            for item in self.draft.recipe.allocations.values()
+            if item.memory == DDR
+        ]
+        self.next_address = max(allocated, default=self.spec.ddr.reserved_bytes)
+
+    def emit(self) -> tuple[Plan, dict[str, Array]]:
+        """The plan, and the data of its constants by binding name.
+
+        Raises:
+            DoesNotFitError: the weights don't fit into what the values leave of the DDR.
+        """
+        operators = {op.name: op for op in self.draft.graph.operators}
+        for group in self.draft.recipe.groups:
+            members = [operators[name] for name in group.operators]
+            if group.engine is Engine.HOST:
+                self._host(group, members)
+            elif group.engine is Engine.DMA:
+                self._move(group, members[0])
+            elif group.engine is not Engine.NONE:
+                self._tiled(group)
+        return self._finish(), self.weights
+
+    def _tiled(self, group: Group) -> None:
+        assert group.tile is not None
+        work, slots = self.memory.works[group.name], self.memory.slots[group.name]
+        packed = {}
+        streams = [stream for stream, _ in slots.streams if stream.is_constant]
+        for number, stream in enumerate(streams):
+            packed[stream] = self._packed(work, stream, group, number)
+        TileEmitter(work, group.tile, slots, self.program, self._value, packed).emit()
+
+    def _packed(
+        self, work: Workload, stream: Stream, group: Group, number: int
+    ) -> tuple[Packing, Place]:
+        """The packing of a constant stream, every block made now, so that its size is known."""
+        from stages.compiler.tiling.streams import steps
+
+        assert group.tile is not None
+        constants = {value: self.draft.constants[value] for value in stream.values}
+        packing = Packing(work, stream.values, constants, self.spec.sram.alignment_bytes)
+        for step in steps(work, group.tile):
+            packing.block(work.boxes(step.box, step.reduction))
+        name = f"{group.name}.weights" + (f".{number}" if number else "")
+        place = self._weights_place(name, packing.size_bytes)
+        region = bytes_region(DDR, place.address, packing.size_bytes)
+        self._bind(name, region, packing.data())
+        return packing, place
+
+    def _weights_place(self, name: str, size_bytes: int) -> Place:
+        ddr = self.spec.ddr
+        address = align(self.next_address, ddr.alignment_bytes)
+        if address + size_bytes > ddr.size_bytes:
+            raise DoesNotFitError(
+                f"weights {name}: {size_bytes} B end {address + size_bytes - ddr.size_bytes} B "
+                f"beyond the {ddr.size_bytes} B of ddr",
+                where=f"ddr+{address:#x}",
+                hint="raise `memory.ddr.size` in the hardware spec, or shrink the model",
+            )
+        self.next_address = address + size_bytes
+        return Place(name, DDR, address, size_bytes, Lifetime.WEIGHTS)
+
+    def _bind(self, name: str, region: Region, data: Array) -> None:
+        self.constants.append(Binding(name, region))
+        self.weights[name] = data
+
+    def _host(self, group: Group, members: list[Operator]) -> None:
+        inside = {value for op in members for value in op.outputs}
+        read = dict.fromkeys(value for op in members for value in op.operands)
+        parameters = tuple(value for value in read if value not in inside)
+        consumers = self.draft.graph.consumers()
+        names = {op.name for op in members}
+        results = tuple(
+            value
+            for op in members
+            for value in op.outputs
+            if value in self.draft.graph.outputs
+            or any(reader.name not in names for reader in consumers[value])
+        )
+        types = {value: self.draft.graph.types[value] for value in sorted({*parameters, *inside})}
+        kernel = self.program.kernels.intern(group.name, members, parameters, results, types)
+        reads = [self._value(value) for value in parameters]
+        writes = [self._value(value) for value in results]
+        instruction = Instruction(
+            Opcode.HOST_CALL,
+            "host",
+            group.name,
+            reads=tuple(access.region for access in reads),
+            writes=tuple(access.region for access in writes),
+            kernel=kernel,
+            launch=True,
+            comment=group.reason,
+        )
+        self.program.append(
+            [
+                Written(
+                    instruction,
+                    tuple(access.place for access in reads),
+                    tuple(access.place for access in writes),
+                )
+            ]
+        )
+
+    def _move(self, group: Group, operator: Operator) -> None:
+        """Data movement that DMA does alone: concat, slice, expand, and plain copies."""
+        result = self._value(operator.outputs[0])
+        written: list[Written] = []
+        for source, target in self._moves(operator, result):
+            written += self.program.copy(
+                self.program.load_queue, group.name, source, target, group.name
+            )
+        self.program.append(written)
+
+    def _moves(self, operator: Operator, result: Access) -> list[tuple[Access, Access]]:
+        sources = [self._value(value) for value in operator.operands]
+        if operator.kind is Kind.CONCAT:
+            return _concat_moves(operator, sources, result)
+        (source,) = sources
+        region = source.region
+        if operator.kind is Kind.SLICE:
+            spans = zip(operator.integers("starts"), operator.integers("stops"), strict=True)
+            steps = operator.integers("steps")
+            region = box_region(region, tuple(spans), steps)
+            return [(Access(source.place, region), result)]
+        if operator.kind is Kind.EXPAND:
+            return [(Access(source.place, _expanded(region, result.region)), result)]
+        count = prod(region.shape)
+        flat = (count,)
+        width = (region.dtype.size_bytes,)
+        source_flat = Region(
+            region.memory, region.address, region.dtype, flat, region.layout, width
+        )
+        target = result.region
+        target_flat = Region(
+            target.memory, target.address, target.dtype, flat, target.layout, width
+        )
+        return [(Access(source.place, source_flat), Access(result.place, target_flat))]
+
+    def _value(self, value: str) -> Access:
+        """The access to a whole value in memory; raw constants get a place when first asked for."""
+        root = self.memory.roots[value]
+        tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
+        if root in self.draft.constants:
+            access = self._raw_constant(root)
+            address = access.region.address
+            return Access(access.place, whole_region(DDR, address, tensor_type, layout))
+        allocation = self.draft.recipe.allocations[root]
+        place = Place(
+            root,
+            allocation.memory,
+            allocation.offset_bytes,
+            allocation.size_bytes,
+            allocation.lifetime,
+        )
+        region = whole_region(allocation.memory, allocation.offset_bytes, tensor_type, layout)
+        return Access(place, region)
+
+    def _raw_constant(self, value: str) -> Access:
+        if value not in self.constant_places:
+            data = self.draft.constants[value]
+            tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
+            physical = np.ascontiguousarray(layout.to_physical(data))
+            place = self._weights_place(f"{value}.raw", physical.nbytes)
+            region = whole_region(DDR, place.address, tensor_type, layout)
+            self._bind(place.name, region, physical)
+            self.constant_places[value] = Access(place, region)
+        return self.constant_places[value]
+
+    def _finish(self) -> Plan:
+        queues = _queues(self.spec)
+        instructions = Synchronizer(queues).synchronized(self.program.written)
+        graph = self.draft.graph
+        return Plan(
+            hardware=self.spec.name,
+            queues=queues,
+            kernels=tuple(self.program.kernels.kernels),
+            buffers=tuple(self._buffers(instructions)),
+            inputs=tuple(Binding(value, self._value(value).region) for value in graph.inputs),
+            outputs=tuple(Binding(value, self._value(value).region) for value in graph.outputs),
+            constants=tuple(self.constants),
+            instructions=tuple(instructions),
+        )
+
+    def _buffers(self, instructions: list[Instruction]) -> list[Buffer]:
+        """Every place with its live range; what a run starts or ends with lives all along."""
+        touches = _touches(self.program.written, instructions)
+        places = {
+            place.name: place
+            for item in self.program.written
+            for place in (*item.reads, *item.writes)
+        }
+        for value in (*self.draft.graph.inputs, *self.draft.graph.outputs):
+            place = self._value(value).place
+            places.setdefault(place.name, place)
+        count = max(1, len(instructions))
+        found = []
+        for name, place in places.items():
+            whole = place.lifetime in (Lifetime.WEIGHTS, Lifetime.LONG_LIVED)
+            start, stop = (0, count) if whole else touches[name]
+            found.append(
+                Buffer(
+                    name,
+                    place.memory,
+                    place.address,
+                    place.size_bytes,
+                    place.lifetime,
+                    start,
+                    stop,
+                )
+            )
+        return found
+
+
+def _queues(spec: HardwareSpec) -> tuple[str, ...]:
+    channels = [f"dma{channel}" for channel in range(spec.dma.channels)]
+    return ("tensor_core", "vector", "host", *channels)
+
+
+def _touches(
+    written: list[Written], instructions: list[Instruction]
+) -> Mapping[str, tuple[int, int]]:
+    """For each place, the first instruction that touches it and the one after the last."""
+    numbers = [
+        number
+        for number, item in enumerate(instructions)
+        if item.opcode not in (Opcode.WAIT_EVENT, Opcode.SIGNAL_EVENT)
+    ]
+    found: dict[str, tuple[int, int]] = {}
+    for number, item in zip(numbers, written, strict=True):
+        for place in (*item.reads, *item.writes):
+            first, _ = found.get(place.name, (number, number))
+            found[place.name] = (first, number + 1)
+    return found
+
+
+def _concat_moves(
+    operator: Operator, sources: list[Access], result: Access
+) -> list[tuple[Access, Access]]:
+    axis = operator.integer("axis")
+    moves = []
+    start = 0
+    for source in sources:
+        extent = source.region.shape[axis]
+        box = list(full_box(result.region.shape))
+        box[axis] = (start, start + extent)
+        start += extent
+        part = box_region(result.region, tuple(box))
+        assert box_shape(tuple(box)) == source.region.shape
+        moves.append((source, Access(result.place, part)))
+    return moves
+
+
+def _expanded(source: Region, target: Region) -> Region:
+    """The source seen with the target's shape: broadcast axes have stride 0."""
+    missing = len(target.shape) - len(source.shape)
+    strides = [0] * missing
+    for extent, stride, full in zip(
+        source.shape, source.strides, target.shape[missing:], strict=True
+    ):
+        strides.append(0 if extent == 1 and full != 1 else stride)
+    return Region(
+        source.memory, source.address, source.dtype, target.shape, source.layout, tuple(strides)
+    )

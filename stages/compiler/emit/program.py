@@ -1,0 +1,102 @@
+"""The program being written: instructions with the buffers they touch, not yet synchronised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stages.compiler.emit.kernels import KernelTable
+from stages.compiler.emit.transfers import copies
+from stages.hardware.spec import HardwareSpec
+from stages.plan.instructions import Buffer, Instruction, Opcode, Region
+from stages.recipe.decisions import Lifetime
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A named range of a memory that instructions read and write."""
+
+    name: str
+    memory: str
+    address: int
+    size_bytes: int
+    lifetime: Lifetime
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A region and the place that it lies in."""
+
+    place: Place
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An instruction, and the places that it reads and writes."""
+
+    instruction: Instruction
+    reads: tuple[Place, ...]
+    writes: tuple[Place, ...]
+
+
+@dataclass(slots=True)
+class Program:
+    """Instructions in program order."""
+
+    spec: HardwareSpec
+    kernels: KernelTable = field(default_factory=KernelTable)
+    written: list[Written] = field(default_factory=list)
+
+    @property
+    def load_queue(self) -> str:
+        """The DMA channel that brings data in."""
+        return "dma0"
+
+    @property
+    def store_queue(self) -> str:
+        """The DMA channel that takes results out: another one where there is one."""
+        return f"dma{min(1, self.spec.dma.channels - 1)}"
+
+    def copy(
+        self, queue: str, group: str, source: Access, target: Access, comment: str
+    ) -> list[Written]:
+        """The transfers that copy one region to another; not yet appended."""
+        return [
+            Written(
+                Instruction(
+                    Opcode.DMA_COPY,
+                    queue,
+                    group,
+                    reads=(read,),
+                    writes=(write,),
+                    comment=comment,
+                ),
+                (source.place,),
+                (target.place,),
+            )
+            for read, write in copies(source.region, target.region, self.spec.dma)
+        ]
+
+    def append(self, written: Sequence[Written]) -> None:
+        """Put instructions at the end of the program."""
+        self.written.extend(written)
+
+    def buffers(self, first_touch: dict[str, int], last_touch: dict[str, int]) -> list[Buffer]:
+        """Every place touched, with the instructions over which it is live."""
+        places: dict[str, Place] = {}
+        for item in self.written:
+            for place in (*item.reads, *item.writes):
+                places.setdefault(place.name, place)
+        return [
+            Buffer(
+                place.name,
+                place.memory,
+                place.address,
+                place.size_bytes,
+                place.lifetime,
+                first_touch[name],
+                last_touch[name] + 1,
+            )
+            for name, place in places.items()
+        ]

@@ -1,0 +1,231 @@
+"""Emission of one tiled group: loads, compute and stores of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from stages.compiler.emit.kernels import TileKernel, accumulator_name, tile_kernel
+from stages.compiler.emit.packing import Packing
+from stages.compiler.emit.program import Access, Place, Program, Written
+from stages.compiler.emit.regions import box_region, bytes_region, slot_region
+from stages.compiler.memory.assign import Slots
+from stages.compiler.memory.offsets import Placed
+from stages.compiler.support import CONTRACTIONS
+from stages.compiler.tiling.streams import Step, Stream, steps
+from stages.compiler.tiling.workload import Boxes, Workload
+from stages.plan.instructions import DDR, SRAM, Contraction, Instruction, Opcode, Region
+from stages.recipe.decisions import Engine, Lifetime, Tile
+from stages.recipe.kinds import Kind
+from stages.tensors import DType
+
+_ACTIVATIONS = frozenset(
+    {
+        *(Kind.RELU, Kind.LEAKY_RELU, Kind.CLIP, Kind.TANH, Kind.SIGMOID, Kind.HARD_SIGMOID),
+        *(Kind.HARD_SWISH, Kind.SILU, Kind.GELU, Kind.ELU, Kind.SELU, Kind.SOFTPLUS),
+        *(Kind.SOFTSIGN, Kind.MISH, Kind.PRELU),
+    }
+)
+
+
+@dataclass(slots=True)
+class _Feed:
+    """A stream being played: its slots, and what the slot in use holds."""
+
+    stream: Stream
+    places: tuple[Place, ...]
+    packing: Packing | None
+    packed: Place | None
+    loads: int = 0
+    held: object = None
+    regions: dict[str, Region] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Place:
+        """The slot in use."""
+        return self.places[(self.loads - 1) % len(self.places)]
+
+
+@dataclass(slots=True)
+class TileEmitter:
+    """Writes one tiled group. `values` finds the access to a whole value in memory; `packed`
+    holds, for each constant stream of the group, its packing and where it lies."""
+
+    work: Workload
+    tile: Tile
+    slots: Slots
+    program: Program
+    values: Callable[[str], Access]
+    packed: Mapping[Stream, tuple[Packing, Place]]
+    stores: int = 0
+    launched: bool = False
+
+    def emit(self) -> None:
+        """Append the group's instructions. Loads are written one step ahead, so that one DMA
+        channel fetches the next tile before it takes the last result out."""
+        feeds = [self._feed(stream, placed) for stream, placed in self.slots.streams]
+        pending: list[Written] = []
+        for number, step in enumerate(steps(self.work, self.tile)):
+            boxes = self.work.boxes(step.box, step.reduction)
+            self.program.append(self._loads(feeds, boxes, number))
+            self.program.append(pending)
+            pending = self._step(feeds, step, boxes, number)
+        self.program.append(pending)
+
+    def _feed(self, stream: Stream, placed: tuple[Placed, ...]) -> _Feed:
+        places = tuple(_slot_place(item) for item in placed)
+        packing, where = self.packed.get(stream, (None, None))
+        return _Feed(stream, places, packing, where)
+
+    def _loads(self, feeds: list[_Feed], boxes: Boxes, number: int) -> list[Written]:
+        written: list[Written] = []
+        for feed in feeds:
+            key = tuple((value, boxes.get(value)) for value in feed.stream.values)
+            if key == feed.held:
+                continue
+            feed.held = key
+            feed.loads += 1
+            feed.regions = {}
+            if feed.packing is not None:
+                written += self._load_block(feed, boxes, number)
+            else:
+                written += self._load_boxes(feed, boxes, number)
+        return written
+
+    def _load_block(self, feed: _Feed, boxes: Boxes, number: int) -> list[Written]:
+        assert feed.packing is not None
+        assert feed.packed is not None
+        block = feed.packing.block(boxes)
+        slot = feed.place
+        for value, offset in block.offsets:
+            feed.regions[value] = slot_region(
+                SRAM,
+                slot.address + offset,
+                self.work.types[value].dtype,
+                boxes[value],
+                self.work.layout(value),
+            )
+        source = bytes_region(DDR, feed.packed.address + block.start, block.size_bytes)
+        target = bytes_region(SRAM, slot.address, block.size_bytes)
+        comment = f"{feed.stream.values[0]} tile {number}"
+        return self.program.copy(
+            self.program.load_queue,
+            self.work.group.name,
+            Access(feed.packed, source),
+            Access(slot, target),
+            comment,
+        )
+
+    def _load_boxes(self, feed: _Feed, boxes: Boxes, number: int) -> list[Written]:
+        written: list[Written] = []
+        for value in feed.stream.values:
+            whole = self.values(value)
+            box = boxes[value]
+            layout = self.work.layout(value)
+            region = slot_region(
+                SRAM, feed.place.address, self.work.types[value].dtype, box, layout
+            )
+            feed.regions[value] = region
+            written += self.program.copy(
+                self.program.load_queue,
+                self.work.group.name,
+                Access(whole.place, box_region(whole.region, box)),
+                Access(feed.place, region),
+                f"{value} tile {number}",
+            )
+        return written
+
+    def _step(self, feeds: list[_Feed], step: Step, boxes: Boxes, number: int) -> list[Written]:
+        """The compute instruction of a step, and the store of its result where it is complete."""
+        kernel = tile_kernel(self.work, step, boxes)
+        reads = [self._operand(value, feeds, boxes) for value in kernel.parameters]
+        result, store = self._result(step, boxes, number)
+        if kernel.result != self.work.result:
+            result = self._accumulator(boxes)
+        written = [self._compute(kernel, reads, result, boxes)]
+        return written + (store if step.is_last else [])
+
+    def _operand(self, value: str, feeds: list[_Feed], boxes: Boxes) -> Access:
+        if value == accumulator_name(self.work):
+            return self._accumulator(boxes)
+        for feed in feeds:
+            if value in feed.regions:
+                return Access(feed.place, feed.regions[value])
+        whole = self.values(value)
+        return Access(whole.place, box_region(whole.region, boxes[value]))
+
+    def _accumulator(self, boxes: Boxes) -> Access:
+        placed = self.slots.accumulator
+        assert placed is not None
+        value = self.work.seed.outputs[0]
+        region = slot_region(SRAM, placed.address, DType.F32, boxes[value], self.work.layout(value))
+        return Access(_slot_place(placed), region)
+
+    def _result(self, step: Step, boxes: Boxes, number: int) -> tuple[Access, list[Written]]:
+        """Where a step's result goes, and the store that takes it to DDR."""
+        result = self.work.result
+        whole = self.values(result)
+        target = box_region(whole.region, boxes[result])
+        if not self.slots.results:
+            return Access(whole.place, target), []
+        slot = _slot_place(self.slots.results[self.stores % len(self.slots.results)])
+        region = slot_region(
+            SRAM,
+            slot.address,
+            self.work.result_type.dtype,
+            boxes[result],
+            self.work.layout(result),
+        )
+        if not step.is_last:
+            return Access(slot, region), []
+        self.stores += 1
+        store = self.program.copy(
+            self.program.store_queue,
+            self.work.group.name,
+            Access(slot, region),
+            Access(whole.place, target),
+            f"{result} tile {number}",
+        )
+        return Access(slot, region), store
+
+    def _compute(
+        self, kernel: TileKernel, reads: list[Access], result: Access, boxes: Boxes
+    ) -> Written:
+        work = self.work
+        index = self.program.kernels.intern(
+            work.group.name, kernel.operators, kernel.parameters, (kernel.result,), kernel.types
+        )
+        instruction = Instruction(
+            _opcode(work),
+            "tensor_core" if work.group.engine is Engine.TENSOR_CORE else "vector",
+            work.group.name,
+            reads=tuple(access.region for access in reads),
+            writes=(result.region,),
+            kernel=index,
+            contraction=_contraction(work, boxes),
+            launch=not self.launched,
+        )
+        self.launched = True
+        return Written(instruction, tuple(access.place for access in reads), (result.place,))
+
+
+def _slot_place(placed: Placed) -> Place:
+    request = placed.request
+    return Place(request.name, SRAM, placed.address, request.size_bytes, Lifetime.EPHEMERAL)
+
+
+def _opcode(work: Workload) -> Opcode:
+    if work.group.engine is Engine.TENSOR_CORE:
+        is_gemm = work.seed.kind is Kind.MATMUL
+        return Opcode.TENSOR_CORE_GEMM if is_gemm else Opcode.TENSOR_CORE_CONV
+    return Opcode.ACTIVATION if work.seed.kind in _ACTIVATIONS else Opcode.VECTOR
+
+
+def _contraction(work: Workload, boxes: Boxes) -> Contraction | None:
+    if work.seed.kind not in CONTRACTIONS or work.group.engine is not Engine.TENSOR_CORE:
+        return None
+    product = work.product(boxes)
+    assert product is not None
+    return Contraction(
+        product.m, product.n, product.k, product.groups, product.taps, work.operand_dtype
+    )

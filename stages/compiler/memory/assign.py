@@ -1,0 +1,345 @@
+"""Residency, tiles and addresses, decided together: residents leave less room for tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from stages.compiler.draft import Draft
+from stages.compiler.memory.lifetimes import Storage, storages, view_roots
+from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
+from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
+from stages.compiler.tiling.streams import Stream, dependencies, streams
+from stages.compiler.tiling.workload import Workload, workload
+from stages.errors import DoesNotFitError
+from stages.hardware.spec import HardwareSpec
+from stages.plan.instructions import DDR, SRAM
+from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
+
+_TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
+_SHRINK = 7 / 8
+_ROOM_SHARE = 0.4  # of the SRAM that residency leaves to the tiles of each group, where they ask
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where the tiles of one group lie: addresses of each stream's slots, of the result's slots
+    and of the accumulator (an empty tuple and None where there are none)."""
+
+    streams: tuple[tuple[Stream, tuple[Placed, ...]], ...]
+    results: tuple[Placed, ...]
+    accumulator: Placed | None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory decisions that the plan is emitted from. `roots` maps views to their storage."""
+
+    roots: Mapping[str, str]
+    works: Mapping[str, Workload]
+    slots: Mapping[str, Slots]
+
+
+@dataclass(slots=True)
+class Assignment:
+    """Finds residency, tiles and addresses for a draft whose groups are final."""
+
+    draft: Draft
+    spec: HardwareSpec
+    works: dict[int, Workload] = field(default_factory=dict)
+    memo: dict[object, Priced | None] = field(default_factory=dict)
+
+    def run(self) -> tuple[Draft, Memory]:
+        """The draft with tiles and allocations, and where its tiles lie.
+
+        Raises:
+            DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
+        """
+        operators = {op.name: op for op in self.draft.graph.operators}
+        self.works = {
+            number: workload(self.draft, group, operators)
+            for number, group in enumerate(self.draft.recipe.groups)
+            if group.engine in _TILED
+        }
+        roots = view_roots(self.draft)
+        stores = storages(self.draft, roots)
+        resident = self._choose_residents(stores, roots)
+        while True:
+            placed = self._try(resident, stores, roots)
+            if isinstance(placed, _Solution):
+                return self._finish(placed, stores, roots)
+            resident = self._give_up_one(resident, placed)
+
+    def _choose_residents(
+        self, stores: Mapping[str, Storage], roots: Mapping[str, str]
+    ) -> dict[str, Storage]:
+        """Values to keep in the SRAM: the most traffic saved for each byte and group first."""
+        capacity = self._capacity()
+        count = len(self.draft.recipe.groups)
+        room = [self._room(number) for number in range(count)]
+        tables = {roots[table] for work in self.works.values() for table in work.tables}
+        candidates = [
+            item
+            for item in stores.values()
+            if not item.crosses and item.root not in tables and 0 < item.size_bytes <= capacity // 2
+        ]
+        chosen: dict[str, Storage] = {}
+        for item in sorted(candidates, key=_worth, reverse=True):
+            span = range(item.start, item.stop)
+            if all(room[number] >= item.size_bytes for number in span):
+                chosen[item.root] = item
+                for number in span:
+                    room[number] -= item.size_bytes
+        return chosen
+
+    def _room(self, number: int) -> int:
+        """Bytes that residents may take while a group runs."""
+        capacity = self._capacity()
+        if number not in self.works:
+            return capacity
+        smallest = self._search(number, frozenset(), None)
+        best = self._search(number, frozenset(), capacity)
+        if smallest is None or best is None:
+            return 0
+        wish = min(best.sram_bytes, int(capacity * _ROOM_SHARE))
+        return capacity - max(smallest.sram_bytes, wish)
+
+    def _search(self, number: int, resident: frozenset[str], budget: int | None) -> Priced | None:
+        """A memoised search: layers that repeat are searched once."""
+        work = self.works[number]
+        key = (_signature(work, resident), budget)
+        if key not in self.memo:
+            search = Search(work, self.spec, resident)
+            self.memo[key] = search.smallest() if budget is None else search.cheapest(budget)
+        return self.memo[key]
+
+    def _try(
+        self,
+        resident: Mapping[str, Storage],
+        stores: Mapping[str, Storage],
+        roots: Mapping[str, str],
+    ) -> _Solution | int:
+        """A whole solution, or the number of the group whose tiles find no place."""
+        arena = self._sram()
+        requests = [
+            Request(item.root, item.size_bytes, item.start, item.stop) for item in resident.values()
+        ]
+        fixed = {}
+        for request in largest_first(requests):
+            placed = arena.place(request)
+            if placed is None:
+                return request.start
+            fixed[request.name] = placed
+        solution = _Solution(fixed)
+        for number in self.works:
+            if not self._place_tiles(number, arena, resident, roots, solution):
+                return number
+        return solution
+
+    def _place_tiles(
+        self,
+        number: int,
+        arena: Arena,
+        resident: Mapping[str, Storage],
+        roots: Mapping[str, str],
+        solution: _Solution,
+    ) -> bool:
+        work = self.works[number]
+        held = frozenset(
+            value for value in (*work.operands, work.result) if roots[value] in resident
+        )
+        alive = sum(
+            item.size_bytes for item in resident.values() if item.start <= number < item.stop
+        )
+        budget = self._capacity() - alive
+        smallest = self._search(number, held, None)
+        while smallest is not None and budget >= smallest.sram_bytes:
+            priced = self._search(number, held, budget)
+            if priced is None:
+                return False
+            slots = _place_slots(work, priced.tile, held, arena, number, self.spec)
+            if slots is not None:
+                solution.tiles[number] = priced.tile
+                solution.slots[work.group.name] = slots
+                return True
+            budget = min(int(budget * _SHRINK), priced.sram_bytes - 1)
+        return False
+
+    def _give_up_one(self, resident: Mapping[str, Storage], number: int) -> dict[str, Storage]:
+        """Residents without the least worthwhile of those alive at a group."""
+        alive = [item for item in resident.values() if item.start <= number < item.stop]
+        if not alive:
+            raise self._does_not_fit(number)
+        loser = min(alive, key=_worth)
+        return {root: item for root, item in resident.items() if root != loser.root}
+
+    def _does_not_fit(self, number: int) -> DoesNotFitError:
+        group = self.draft.recipe.groups[number]
+        smallest = self._search(number, frozenset(), None)
+        capacity = self._capacity()
+        needed = smallest.sram_bytes if smallest is not None else 0
+        work = self.works[number]
+        largest = max(
+            (value for value in (*work.operands, work.result) if value not in work.tables),
+            key=lambda value: work.types[value].size_bytes,
+        )
+        return DoesNotFitError(
+            f"group {group.name}: its smallest tile needs {needed} B of SRAM, "
+            f"{needed - capacity} B more than the {capacity} B of {self.spec.name}",
+            where=f"group {number} of {len(self.draft.recipe.groups)}, "
+            f"largest tensor %{largest} : {work.types[largest]}",
+            hint=f"raise `memory.sram.size` in the hardware spec, or make %{largest} smaller",
+        )
+
+    def _finish(
+        self, solution: _Solution, stores: Mapping[str, Storage], roots: Mapping[str, str]
+    ) -> tuple[Draft, Memory]:
+        groups = tuple(
+            replace(group, tile=solution.tiles.get(number))
+            for number, group in enumerate(self.draft.recipe.groups)
+        )
+        allocations = {
+            root: _allocation(placed, SRAM, Lifetime.SCOPED)
+            for root, placed in solution.residents.items()
+        }
+        allocations |= self._ddr_allocations(
+            [item for item in stores.values() if item.root not in solution.residents]
+        )
+        ordered = {
+            value: replace(allocations[roots[value]])
+            for value in self.draft.graph.types
+            if roots[value] in allocations
+        }
+        recipe = replace(self.draft.recipe, groups=groups, allocations=ordered)
+        works = {work.group.name: work for work in self.works.values()}
+        return replace(self.draft, recipe=recipe), Memory(roots, works, solution.slots)
+
+    def _ddr_allocations(self, stores: Iterable[Storage]) -> dict[str, Allocation]:
+        ddr = self.spec.ddr
+        arena = Arena(ddr.reserved_bytes, ddr.size_bytes, ddr.alignment_bytes)
+        ends = {*self.draft.graph.inputs, *self.draft.graph.outputs}
+        count = len(self.draft.recipe.groups)
+        requests = {}
+        for item in stores:
+            whole = item.root in ends
+            start, stop = (0, max(count, 1)) if whole else (item.start, item.stop)
+            requests[item.root] = Request(item.root, item.size_bytes, start, stop)
+        found = {}
+        for request in largest_first(list(requests.values())):
+            placed = arena.place(request)
+            if placed is None:
+                raise DoesNotFitError(
+                    f"value %{request.name}: {request.size_bytes} B find no place in the "
+                    f"{ddr.size_bytes} B of ddr at group {request.start}",
+                    where=f"groups [{request.start}, {request.stop})",
+                    hint="raise `memory.ddr.size` in the hardware spec, or lower the batch",
+                )
+            lifetime = Lifetime.LONG_LIVED if request.name in ends else Lifetime.SCOPED
+            found[request.name] = _allocation(placed, DDR, lifetime)
+        return found
+
+    def _capacity(self) -> int:
+        return self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
+
+    def _sram(self) -> Arena:
+        sram = self.spec.sram
+        return Arena(sram.reserved_bytes, sram.size_bytes, sram.alignment_bytes)
+
+
+@dataclass(slots=True)
+class _Solution:
+    residents: dict[str, Placed]
+    tiles: dict[int, Tile] = field(default_factory=dict)
+    slots: dict[str, Slots] = field(default_factory=dict)
+
+
+def _place_slots(
+    work: Workload,
+    tile: Tile,
+    resident: frozenset[str],
+    arena: Arena,
+    number: int,
+    spec: HardwareSpec,
+) -> Slots | None:
+    """Places the slots of a group's tiles. Neighbouring groups fill the SRAM from opposite ends,
+    so that the loads of one need not wait for the last tiles of the other."""
+    moved = streams(work, dependencies(work), resident)
+    sizes, result_bytes = exact_slots(work, tile, moved, spec.sram.alignment_bytes)
+    from_top = number % 2 == 1
+    wanted: list[tuple[Stream | None, Request]] = []
+
+    def ask(stream: Stream | None, label: str, size: int, count: int) -> None:
+        for index in range(count):
+            name = f"{work.group.name}/{label}.{index}"
+            wanted.append((stream, Request(name, size, number, number + 1, from_top)))
+
+    for index, stream in enumerate(moved):
+        loads = _distinct_loads(work, tile, stream)
+        ask(stream, f"operand{index}", sizes[stream], min(2, loads))
+    tiles = 1
+    for extent, full in zip(tile.extents, work.result_type.shape, strict=True):
+        tiles *= -(-full // extent) if extent else 1
+    if work.result not in resident:
+        ask(None, "result", result_bytes, min(2, tiles))
+    if tile.reduction and tile.reduction < work.reduction_extent:
+        ask(None, "accumulator", accumulator_bytes(work, tile.extents), 1)
+    order = largest_first([request for _, request in wanted])
+    placed = arena.place_all(order)
+    if placed is None:
+        return None
+    by_name = {item.request.name: item for item in placed}
+    found = [(stream, by_name[request.name]) for stream, request in wanted]
+    results = tuple(item for _, item in found if "/result." in item.request.name)
+    accumulators = [item for _, item in found if "/accumulator." in item.request.name]
+    return Slots(
+        tuple(
+            (stream, tuple(item for owner, item in found if owner is stream)) for stream in moved
+        ),
+        results,
+        accumulators[0] if accumulators else None,
+    )
+
+
+def _distinct_loads(work: Workload, tile: Tile, stream: Stream) -> int:
+    """1 where a stream is loaded once for the whole group, else more."""
+    shape = work.result_type.shape
+    cut = {axis for axis, extent in enumerate(tile.extents) if extent < shape[axis]}
+    if tile.reduction and tile.reduction < work.reduction_extent:
+        cut.add(-1)
+    return 2 if cut & stream.axes else 1
+
+
+def _worth(item: Storage) -> tuple[float, int, str]:
+    """Traffic saved for each group that a resident blocks; larger is better."""
+    saved = 1 + len(item.readers)
+    return saved / (item.stop - item.start), -item.size_bytes, item.root
+
+
+def _allocation(placed: Placed, memory: str, lifetime: Lifetime) -> Allocation:
+    request = placed.request
+    return Allocation(
+        memory, placed.address, request.size_bytes, lifetime, request.start, request.stop
+    )
+
+
+def _signature(work: Workload, resident: frozenset[str]) -> object:
+    """What a search depends on, names left out: equal layers are searched once."""
+    numbers: dict[str, int] = {}
+    for member in work.members:
+        for value in (*member.inputs, *member.outputs):
+            numbers.setdefault(value, len(numbers))
+    operators = tuple(
+        (
+            member.kind,
+            tuple(numbers[value] for value in member.inputs),
+            tuple(numbers[value] for value in member.outputs),
+            tuple(sorted(member.attributes.items())),
+        )
+        for member in work.members
+    )
+    facts = tuple(
+        (str(work.types[value]), work.layout(value), value in work.constants, value in resident)
+        for value in numbers
+        if value
+    )
+    return operators, facts, work.group.engine

@@ -1,0 +1,100 @@
+"""Which values share storage, and from which group to which each lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stages.compiler.draft import Draft
+from stages.recipe.decisions import Engine
+from stages.recipe.graph import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The storage of one value and of its views: live over groups `[start, stop)`.
+
+    `readers` are the numbers of the groups that read it, `producer` the group that fills it (-1
+    for a model input), `crosses` whether the host or the caller touches it.
+    """
+
+    root: str
+    size_bytes: int
+    start: int
+    stop: int
+    producer: int
+    readers: tuple[int, ...]
+    crosses: bool
+
+
+def view_roots(draft: Draft) -> dict[str, str]:
+    """For every value, the value whose storage it shares (itself unless it is a view)."""
+    operators = {op.name: op for op in draft.graph.operators}
+    roots = {value: value for value in draft.graph.types}
+    for group in draft.recipe.groups:
+        if group.engine is Engine.NONE:
+            for name in group.operators:
+                operator = operators[name]
+                roots[operator.outputs[0]] = roots[operator.inputs[0]]
+    return roots
+
+
+def storages(draft: Draft, roots: Mapping[str, str]) -> dict[str, Storage]:
+    """Every storage that the plan must place, constants apart, by its root."""
+    graph = draft.graph
+    operators = {op.name: op for op in graph.operators}
+    consumers = graph.consumers()
+    producer: dict[str, int] = dict.fromkeys(graph.inputs, -1)
+    readers: dict[str, list[int]] = {}
+    crosses = {roots[value] for value in (*graph.inputs, *graph.outputs)}
+    for number, group in enumerate(draft.recipe.groups):
+        members = [operators[name] for name in group.operators]
+        for value in _read(members):
+            readers.setdefault(roots[value], []).append(number)
+            if group.engine is Engine.HOST:
+                crosses.add(roots[value])
+        for value in _left(members, consumers, graph.outputs):
+            if roots[value] == value:
+                producer[value] = number
+                if group.engine is Engine.HOST:
+                    crosses.add(value)
+    count = len(draft.recipe.groups)
+    ends = {roots[value] for value in graph.outputs}
+    found = {}
+    for root, start in producer.items():
+        if root in graph.constants:
+            continue
+        uses = tuple(readers.get(root, ()))
+        stop = count if root in ends else max([start, *uses]) + 1
+        size = _bytes(draft, root)
+        found[root] = Storage(root, size, max(start, 0), stop, start, uses, root in crosses)
+    return found
+
+
+def _read(members: list[Operator]) -> dict[str, None]:
+    inside = {value for op in members for value in op.outputs}
+    return {value: None for op in members for value in op.operands if value not in inside}
+
+
+def _left(
+    members: list[Operator], consumers: Mapping[str, list[Operator]], outputs: tuple[str, ...]
+) -> list[str]:
+    """The values that leave a group: results that nobody inside needs alone."""
+    made = [value for op in members for value in op.outputs]
+    names = {op.name for op in members}
+
+    return [
+        value
+        for value in made
+        if value in outputs
+        or not consumers[value]
+        or any(reader.name not in names for reader in consumers[value])
+    ]
+
+
+def _bytes(draft: Draft, value: str) -> int:
+    tensor_type = draft.graph.types[value]
+    total = tensor_type.dtype.size_bytes
+    for extent in draft.recipe.layout(value).physical_shape(tensor_type.shape):
+        total *= extent
+    return total

@@ -1,0 +1,63 @@
+"""The compiler as one list: the passes in their order, then memory, then emission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stages.compiler.draft import Draft, Pass, first_draft
+from stages.compiler.emit.plan import PlanEmitter
+from stages.compiler.memory.assign import Assignment
+from stages.compiler.passes.canonicalize import Canonicalize
+from stages.compiler.passes.fold_affine import FoldAffine
+from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
+from stages.compiler.passes.layout import AssignLayouts
+from stages.compiler.passes.order import Order
+from stages.compiler.passes.precision import Precision
+from stages.compiler.passes.recognize import Recognize
+from stages.hardware.spec import HardwareSpec
+from stages.plan.instructions import Plan
+from stages.recipe.decisions import Recipe
+from stages.recipe.graph import Graph
+from stages.tensors import Array
+
+PASSES: tuple[Pass, ...] = (
+    Canonicalize(),
+    Recognize(),
+    FoldAffine(),
+    PrivatizeDequantize(),
+    Fuse(),
+    Precision(),
+    Order(),
+    AssignLayouts(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A recipe, its plan, the weights that the plan's constants name, and the constants of the
+    graph (for the export to ONNX)."""
+
+    recipe: Recipe
+    plan: Plan
+    weights: Mapping[str, Array]
+    constants: Mapping[str, Array]
+
+
+def compile_graph(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> Compiled:
+    """Compile a graph for a device.
+
+    Raises:
+        CompileError: no recipe for this device exists; the message says why.
+    """
+    draft = run_passes(first_draft(graph, constants, spec), spec)
+    planned, memory = Assignment(draft, spec).run()
+    plan, weights = PlanEmitter(planned, memory, spec).emit()
+    return Compiled(planned.recipe, plan, weights, planned.constants)
+
+
+def run_passes(draft: Draft, spec: HardwareSpec) -> Draft:
+    """The draft after every pass."""
+    for step in PASSES:
+        draft = step.run(draft, spec)
+    return draft

@@ -1,0 +1,109 @@
+"""The simulated device: a plan run functionally and in time, with weather and heat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from stages.device.functional import Execution, Machine
+from stages.device.power import Activity, activity_of
+from stages.device.samples import Samples
+from stages.device.session import Latencies, run_session
+from stages.device.thermal import Die
+from stages.device.timeline import timeline_of
+from stages.device.weather import Climate
+from stages.errors import DeviceError
+from stages.hardware.spec import HardwareSpec
+from stages.package import Package
+from stages.plan.costs import Costs, instruction_costs
+from stages.plan.instructions import Opcode, Plan
+from stages.plan.timing import run_costs
+from stages.tensors import Array
+from stages.trace.spans import Timeline
+
+
+class SimulatedDevice:
+    """A device made of a hardware spec. It holds one package at a time."""
+
+    def __init__(self, spec: HardwareSpec) -> None:
+        self.spec = spec
+        self._package: Package | None = None
+        self._costs: Costs | None = None
+        self._activity: Activity | None = None
+        self._machine: Machine | None = None
+
+    @property
+    def name(self) -> str:
+        """The spec's name, marked as simulated."""
+        return f"{self.spec.name} (simulated)"
+
+    def load(self, package: Package, folder: Path) -> None:
+        """Price the plan; memory is filled when the first inference comes.
+
+        Raises:
+            DeviceError: the package is for another device, or waits for an event never signalled.
+        """
+        del folder
+        plan = package.plan
+        if plan.hardware != self.spec.name:
+            raise DeviceError(
+                f"the package is for {plan.hardware}, this device is {self.spec.name}",
+                hint=f"recompile with `--hardware {self.spec.name}`",
+            )
+        _check_events(plan)
+        self._package = package
+        self._costs = instruction_costs(plan, self.spec)
+        self._activity = activity_of(plan)
+        self._machine = None
+
+    def infer(self, inputs: Mapping[str, Array]) -> Execution:
+        """Run the plan on flat memory."""
+        package = self._loaded()
+        if self._machine is None:
+            self._machine = Machine(package.plan, package.weights, self.spec)
+        return self._machine.run(inputs)
+
+    def measure(self, runs: int, warmup: int, seed: int) -> Samples:
+        """Runs from a device at rest in its usual air."""
+        return self._session(Die.at_rest(self.spec), runs, warmup, seed)
+
+    def soak(self, runs: int, seed: int, junction_celsius: float) -> Samples:
+        """Runs in a heat chamber (see `Die.heated`), without warm-up."""
+        return self._session(Die.heated(self.spec, junction_celsius), runs, 0, seed)
+
+    def timeline(self) -> Timeline:
+        """One run without jitter at the nominal clock."""
+        package = self._loaded()
+        assert self._costs is not None
+        return timeline_of(package.plan, run_costs(self._costs), self.spec)
+
+    @property
+    def activity(self) -> Activity:
+        """What one inference moves and multiplies."""
+        self._loaded()
+        assert self._activity is not None
+        return self._activity
+
+    def _session(self, die: Die, runs: int, warmup: int, seed: int) -> Samples:
+        self._loaded()
+        assert self._costs is not None
+        latencies = Latencies(self._costs, Climate(self.spec, seed), runs + warmup)
+        return run_session(latencies, die, self.activity.femtojoules(self.spec.power), warmup)
+
+    def _loaded(self) -> Package:
+        if self._package is None:
+            raise DeviceError("no package is loaded", hint="call `load` first")
+        return self._package
+
+
+def _check_events(plan: Plan) -> None:
+    signalled: set[int] = set()
+    for instruction in plan.instructions:
+        if instruction.opcode is Opcode.SIGNAL_EVENT:
+            signalled.add(instruction.event)
+        elif instruction.opcode is Opcode.WAIT_EVENT and instruction.event not in signalled:
+            raise DeviceError(
+                f"{instruction.queue} waits for event {instruction.event}, which nothing before "
+                "it signals: the device would hang",
+                hint="the plan is broken: `recipe validate` names the rule",
+            )

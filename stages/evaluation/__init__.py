@@ -1,0 +1,1 @@
+"""Judging a package: accuracy, latency statistics, the gate's rule, heat."""

@@ -1,0 +1,158 @@
+"""Opens a model file. Weights in external files stay there until they are needed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from onnx_ir import external_data
+
+from stages.errors import InputError
+
+_CHUNK_BYTES = 1 << 20
+_EXPORT_HINT = "export the model again, or check that the download finished"
+
+
+def read_model(path: Path) -> ir.Model:
+    """The model in `path`; tensors kept in external files are mapped, not read.
+
+    Raises:
+        InputError: no such file, not an ONNX model, cut short, or its external data are missing,
+            too short, or lie outside the model's folder.
+    """
+    proto = read_proto(path)
+    for tensor in _external_tensors(proto):
+        _check_external(tensor, path)
+    try:
+        model = ir.from_proto(proto)
+    except Exception as error:  # onnx-ir wraps whatever went wrong in several types
+        raise InputError(
+            f"the graph can't be read: {_innermost(error)}", where=str(path), hint=_EXPORT_HINT
+        ) from error
+    external_data.set_base_dir(model.graph, path.parent)
+    return model
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """The protobuf message in `path`, external data not loaded.
+
+    Raises:
+        InputError: no such file, or not an ONNX model.
+    """
+    content = _read_bytes(path)
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(content)
+    except DecodeError as error:
+        raise InputError(_why_undecodable(content), where=str(path), hint=_EXPORT_HINT) from error
+    if not proto.HasField("graph") or not (proto.graph.output or proto.graph.node):
+        raise InputError(
+            f"{_why_undecodable(content)}: it holds no graph", where=str(path), hint=_EXPORT_HINT
+        )
+    if not proto.opset_import:
+        raise InputError(
+            "the model says no operator set version (opset_import is empty)",
+            where=str(path),
+            hint=_EXPORT_HINT,
+        )
+    return proto
+
+
+def file_digest(path: Path) -> str:
+    """sha256 of a model file and of the external files it names, as hex digits."""
+    digest = hashlib.sha256()
+    names = sorted({_location(tensor) for tensor in _external_tensors(read_proto(path))})
+    for part in (path, *(path.parent / name for name in names)):
+        with part.open("rb") as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(
+            f"no model file {path.name!r}",
+            where=str(path),
+            hint="give the path of an .onnx file, or a name that `recipe models list` prints",
+        ) from error
+    except OSError as error:
+        raise InputError(f"the model file can't be read: {error.strerror}", where=str(path)) from (
+            error
+        )
+
+
+def _why_undecodable(content: bytes) -> str:
+    if not content:
+        return "the model file is empty"
+    head = content[:512]
+    printable = sum(32 <= byte < 127 or byte in b"\t\r\n" for byte in head)
+    if printable == len(head):
+        return f"a text file, not an ONNX model (it begins {head[:24].decode()!r})"
+    return "the file is no ONNX model, or was cut short"
+
+
+def _external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from _external_in_graph(proto.graph)
+    for function in proto.functions:
+        for node in function.node:
+            yield from _external_in_node(node)
+
+
+def _external_in_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from (t for t in graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL)
+    for node in graph.node:
+        yield from _external_in_node(node)
+
+
+def _external_in_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for attribute in node.attribute:
+        tensors = [attribute.t] if attribute.HasField("t") else list(attribute.tensors)
+        yield from (t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL)
+        graphs = [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
+        for graph in graphs:
+            yield from _external_in_graph(graph)
+
+
+def _location(tensor: onnx.TensorProto) -> str:
+    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def _check_external(tensor: onnx.TensorProto, model_path: Path) -> None:
+    facts = {entry.key: entry.value for entry in tensor.external_data}
+    location = facts.get("location", "")
+    where = f"tensor {tensor.name!r} in {model_path}"
+    folder = model_path.parent.resolve()
+    target = (folder / location).resolve()
+    if not location or Path(location).is_absolute() or not target.is_relative_to(folder):
+        raise InputError(
+            f"external data outside the model's folder: {location!r}",
+            where=where,
+            hint="keep the data file beside the model, and name it relative to the model's folder",
+        )
+    if not target.is_file():
+        raise InputError(
+            f"no external data file {location!r}",
+            where=where,
+            hint=f"put it into the model's folder, {folder}",
+        )
+    end = int(facts.get("offset", 0)) + int(facts.get("length", 0))
+    if end > target.stat().st_size:
+        raise InputError(
+            f"external data file {location!r} holds {target.stat().st_size} bytes, "
+            f"the tensor needs {end}",
+            where=where,
+            hint="the data file was cut short or belongs to another model",
+        )
+
+
+def _innermost(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,163 @@
+"""ONNX Runtime, set up so that two runs are equal: the reference for what a model computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from stages.errors import InputError
+from stages.normalizer.widening import holds_bfloat16, widen_bfloat16
+from stages.tensors import Array
+
+_FATAL_ONLY = 4
+_ORT_TYPES: dict[str, type[Any]] = {
+    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
+    "tensor(int8)": np.int8, "tensor(uint8)": np.uint8, "tensor(int16)": np.int16,
+    "tensor(uint16)": np.uint16, "tensor(int32)": np.int32, "tensor(uint32)": np.uint32,
+    "tensor(int64)": np.int64, "tensor(uint64)": np.uint64, "tensor(bool)": np.bool_,
+}  # fmt: skip
+
+
+class OnnxRuntimeReference:
+    """Runs a model on one thread, deterministically, with graph optimisation disabled.
+
+    Disabled, a quantised graph computes its float meaning: each QuantizeLinear and
+    DequantizeLinear by itself, nothing fused. bfloat16, which ONNX Runtime's CPU kernels lack,
+    is computed in float32: the results then are the float meaning of the same graph.
+    """
+
+    def __init__(self, model: onnx.ModelProto | Path) -> None:
+        """Loads the model; a path with external data is read by ONNX Runtime itself, once.
+
+        Raises:
+            InputError: ONNX Runtime refuses the model.
+        """
+        self._dtypes: dict[str, np.dtype[Any]] = {}
+        self.is_widened = False
+        if isinstance(model, Path):
+            proto = onnx.load(model, load_external_data=False)
+            where = str(model)
+        else:
+            proto, where = model, proto_name(model)
+        if holds_bfloat16(proto):
+            if isinstance(model, Path):
+                proto = onnx.load(model)
+            proto = widen_bfloat16(proto)
+            self.is_widened = True
+        source = model if isinstance(model, Path) and not self.is_widened else proto
+        self._session = _session(source, where)
+        for value in self._session.get_inputs():
+            self._dtypes[value.name] = np.dtype(_ORT_TYPES.get(value.type, np.object_))
+        self.output_names: tuple[str, ...] = tuple(v.name for v in self._session.get_outputs())
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs that a run needs."""
+        return tuple(self._dtypes)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """One inference: arrays by input name in, arrays by output name out.
+
+        Raises:
+            InputError: an input is missing or has the wrong shape, or an operator fails.
+        """
+        missing = [name for name in self._dtypes if name not in inputs]
+        if missing:
+            raise InputError(f"no sample for input {', '.join(map(repr, missing))}")
+        fed = {name: self._fit(name, inputs[name]) for name in self._dtypes}
+        try:
+            results = self._session.run(list(self.output_names), fed)
+        except Exception as error:  # ONNX Runtime raises a dozen types with no common base
+            raise InputError(
+                f"ONNX Runtime can't run the model: {onnxruntime_message(error)}",
+                hint="check the sample inputs: their values may lie outside what the model takes",
+            ) from error
+        return dict(zip(self.output_names, results, strict=True))
+
+    def _fit(self, name: str, array: Array) -> Array:
+        return np.asarray(array, self._dtypes[name]) if self.is_widened else array
+
+
+def proto_name(model: onnx.ModelProto) -> str:
+    """How a message names a model in memory."""
+    return f"graph {model.graph.name!r}"
+
+
+def run_in_onnxruntime(
+    model: onnx.ModelProto, inputs: Mapping[str, Array], outputs: Sequence[str]
+) -> dict[str, Array] | None:
+    """The named outputs; None where ONNX Runtime can't run the model."""
+    try:
+        session = _session(model, "")
+        results = session.run(list(outputs), dict(inputs))
+    except InputError:
+        return None
+    except Exception as error:
+        if "onnxruntime" not in type(error).__module__:
+            raise
+        return None
+    if not all(isinstance(result, np.ndarray) for result in results):
+        return None
+    return dict(zip(outputs, results, strict=True))
+
+
+def shapes_in_onnxruntime(
+    model: onnx.ModelProto, names: Sequence[str]
+) -> dict[str, tuple[np.dtype[Any], tuple[int | str | None, ...]]]:
+    """Element type and shape that ONNX Runtime infers of the named values, without a run.
+
+    A model that ONNX Runtime refuses gives nothing.
+    """
+    probed = onnx.ModelProto()
+    probed.CopyFrom(model)
+    stated = {value.name for value in probed.graph.output}
+    del probed.graph.value_info[:]
+    probed.graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(name) for name in names if name not in stated
+    )
+    try:
+        session = _session(probed, "")
+    except InputError:
+        return {}
+    return {
+        value.name: (np.dtype(_ORT_TYPES[value.type]), tuple(value.shape))
+        for value in session.get_outputs()
+        if value.name in names and value.type in _ORT_TYPES and value.shape is not None
+    }
+
+
+def onnxruntime_message(error: Exception) -> str:
+    """ONNX Runtime's message without its source paths and status codes."""
+    text = " ".join(str(error).split())
+    text = re.sub(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", "", text)
+    text = re.sub(r"/\S*onnxruntime\S*:\d+ \S.*?\) ", "", text)
+    text = re.sub(r"Load model from \S+ failed:\s*", "", text)
+    return text.strip()
+
+
+def _session(model: onnx.ModelProto | Path, where: str) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.use_deterministic_compute = True
+    options.log_severity_level = _FATAL_ONLY
+    content = str(model) if isinstance(model, Path) else model.SerializeToString()
+    try:
+        return onnxruntime.InferenceSession(
+            content, sess_options=options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # ONNX Runtime raises a dozen types with no common base
+        raise InputError(
+            f"ONNX Runtime refuses the model: {onnxruntime_message(error)}",
+            where=where,
+            hint="check the model with onnx.checker.check_model(MODEL, full_check=True)",
+        ) from error

@@ -1,0 +1,103 @@
+"""Rules about single regions: form, alignment, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stages.plan.instructions import Binding, Opcode, Plan, Region
+from stages.plan.rules.facts import Facts, instruction_regions, malformed
+from stages.plan.rules.violation import Finding, Findings, say_range, say_region
+from stages.plan.syntax import print_name
+
+
+def region(facts: Facts) -> Findings:
+    """Every region is a box of a memory that the device has.
+
+    Its memory is `sram` or `ddr`, its layout suits its number of axes, it has one stride for each
+    axis in memory order, and no extent or stride is negative. Other rules leave out regions that
+    break this one.
+
+    Cure: mend the region; strides count bytes, one for each axis of the layout's memory order.
+    """
+    for place, index, item in _all_regions(facts.plan):
+        if reason := malformed(item, facts.memories):
+            yield Finding(
+                f"{place} has a malformed region {item.memory}+{item.address:#06x}: {reason}",
+                "strides count bytes, one for each axis of the layout's memory order",
+                index,
+            )
+
+
+def align(facts: Facts) -> Findings:
+    """Addresses are multiples of what the hardware can address.
+
+    A buffer begins at a multiple of its memory's `alignment`; both sides of a transfer begin at a
+    multiple of the DMA engine's `alignment`; any other region begins at a multiple of its element
+    size.
+
+    Cure: move the buffer, or choose tile extents whose byte offsets are multiples.
+    """
+    for buffer in facts.plan.buffers:
+        memory = facts.memories.get(buffer.memory)
+        if memory is not None and buffer.address % memory.alignment_bytes:
+            yield Finding(
+                f"buffer %{print_name(buffer.name)} begins at {buffer.memory}+"
+                f"{buffer.address:#06x}, no multiple of {memory.alignment_bytes} B",
+                f"place it at a multiple of `memory.{memory.name}.alignment`",
+            )
+    dma = facts.spec.dma.alignment_bytes
+    plan = facts.plan
+    for index, _, item in instruction_regions(plan):
+        copies = plan.instructions[index].opcode is Opcode.DMA_COPY
+        step = dma if copies else item.dtype.size_bytes
+        if item.address % step:
+            yield Finding(
+                f"instruction {index} touches {say_region(item)}, no multiple of {step} B",
+                "transfers begin at multiples of `dma.alignment`: choose other tile extents"
+                if copies
+                else "place the region at a multiple of its element size",
+                index,
+            )
+
+
+def bounds(facts: Facts) -> Findings:
+    """Every region keeps to the bytes of its memory that a plan may use.
+
+    The bytes reserved at a memory's start aren't the compiler's, and no region reaches past its
+    end.
+
+    Cure: place the region inside; if the memory of the real device is larger, say so in its spec.
+    """
+    reported: set[tuple[str, int, int]] = set()
+    for place, index, item in _all_regions(facts.plan):
+        if malformed(item, facts.memories) or facts.in_bounds(item):
+            continue
+        key = (item.memory, item.address, item.stop_address)
+        if key in reported or not item.size_bytes:
+            continue
+        reported.add(key)
+        memory = facts.memories[item.memory]
+        yield Finding(
+            f"{place} touches {item.memory} at {say_range(item.address, item.stop_address)}; "
+            f"a plan may use {say_range(memory.reserved_bytes, memory.size_bytes)}",
+            f"place it inside, or mend `memory.{memory.name}.size` in the hardware spec",
+            index,
+        )
+
+
+def bindings(plan: Plan) -> Iterator[tuple[str, Binding]]:
+    """Constants, inputs and outputs, each with the word for it."""
+    for word, group in (
+        ("constant", plan.constants),
+        ("input", plan.inputs),
+        ("output", plan.outputs),
+    ):
+        for binding in group:
+            yield word, binding
+
+
+def _all_regions(plan: Plan) -> Iterator[tuple[str, int | None, Region]]:
+    for word, binding in bindings(plan):
+        yield f"{word} %{print_name(binding.name)}", None, binding.region
+    for index, _, item in instruction_regions(plan):
+        yield f"instruction {index}", index, item
