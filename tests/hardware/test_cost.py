@@ -120,6 +120,16 @@ def test_dot_product_by_hand() -> None:
     assert contraction_cycles(array, 49, 16, 9 * 3, 1, 9, DType.F16) == 49 * 9 + 7
 
 
+def test_short_stripes_wait_for_their_weights() -> None:
+    array = replace(core(Dataflow.DOT_PRODUCT, 4, 16, depth=8), weight_load_cycles=8)
+    # 32 pixels are 8 steps, and hide the load of the next weights; 4 pixels are one, and wait
+    assert contraction_cycles(array, 32, 16, 64, 1, 1, DType.F16) == 8 * 8
+    assert contraction_cycles(array, 4, 16, 64, 1, 1, DType.F16) == 8 * 8
+    assert contraction_cycles(array, 36, 16, 64, 1, 1, DType.F16) == 9 * 8
+    # a product of a vector and a 64 x 48 matrix: three blocks of channels, eight of k
+    assert contraction_cycles(array, 1, 48, 64, 1, 1, DType.F16) == 3 * 8 * 8
+
+
 def test_dot_product_whose_depth_does_not_divide() -> None:
     array = core(Dataflow.DOT_PRODUCT, 2, 2, depth=1)
     # f32 has half the rate, but the depth can't go below one channel: twice the cycles
@@ -177,6 +187,7 @@ CORES = [
     core(Dataflow.INPUT_STATIONARY, 7, 5, fill=3),
     core(Dataflow.DOT_PRODUCT, 4, 16, depth=8, instances=2, fill=32, depthwise=64),
     core(Dataflow.DOT_PRODUCT, 1, 3, depth=1),
+    replace(core(Dataflow.DOT_PRODUCT, 4, 16, depth=8, instances=3), weight_load_cycles=8),
     core(Dataflow.BLOCKED, 64, 64, instances=40, fill=500, depthwise=256),
 ]
 EXTENT = st.integers(1, 5000)
