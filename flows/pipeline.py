@@ -13,6 +13,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture, wait
+from prefect.logging.handlers import APILogWorker
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
@@ -29,6 +30,7 @@ _ARTIFACT = "recipe-run"
 _RETRIED = frozenset({Stage.BENCHMARK, Stage.THERMAL_STRESS})
 _RETRIES = 2
 _RETRY_SECONDS = 1
+_DRAIN_SECONDS = 5.0
 _MOST_NAMES = 3
 _MOST_THREADS = 512  # they only wait; the processes bound what runs
 
@@ -41,9 +43,12 @@ def run_flow(session: RunSession) -> None:
     try:
         models = [model.name for model in session.request.models]
         devices = [device.name for device in session.request.devices]
-        recipe_run(models, devices, return_state=True)
+        state = recipe_run(models, devices, return_state=True)
+        if not session.reported:
+            state.result()  # raises what broke the flow itself
     finally:
         _session.reset(token)
+        APILogWorker.drain_all(timeout=_DRAIN_SECONDS)  # the server may end right after us
 
 
 def _flow_run_name() -> str:
@@ -75,6 +80,7 @@ def recipe_run(models: list[str], hardware: list[str]) -> State[Any]:
     create_markdown_artifact(
         results_markdown(session), key=_ARTIFACT, description="Results of every pair"
     )
+    session.reported = True
     outcome = worst(session.board.outcomes())
     message = f"{outcome.name}, exit code {outcome.value}"
     return Completed(message=message) if outcome is Outcome.PASSED else Failed(message=message)
