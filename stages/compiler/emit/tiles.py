@@ -93,7 +93,8 @@ class TileEmitter:
         return written
 
     def _load_block(self, feed: _Feed, boxes: Boxes, number: int) -> list[Written]:
-        assert feed.packing is not None and feed.packed is not None
+        assert feed.packing is not None
+        assert feed.packed is not None
         block = feed.packing.block(boxes)
         slot = feed.place
         for value, offset in block.offsets:

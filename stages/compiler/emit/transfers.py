@@ -21,7 +21,8 @@ class _Axis:
 def copies(source: Region, target: Region, dma: Dma) -> list[tuple[Region, Region]]:
     """The transfers that copy one region to another of the same physical extents."""
     source, target = physical_region(source), physical_region(target)
-    assert source.shape == target.shape and source.dtype == target.dtype
+    assert source.shape == target.shape
+    assert source.dtype == target.dtype
     if 0 in source.shape:
         return []
     axes = _merged(source, target)

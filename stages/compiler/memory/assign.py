@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from stages.compiler.draft import Draft
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
-from stages.compiler.tiling.search import Priced, Search, exact_slots
+from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import Stream, dependencies, streams
 from stages.compiler.tiling.workload import Workload, workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
-from stages.tensors import DType
 
 _TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 _SHRINK = 7 / 8
@@ -283,10 +282,7 @@ def _place_slots(
     if work.result not in resident:
         ask(None, "result", result_bytes, min(2, tiles))
     if tile.reduction and tile.reduction < work.reduction_extent:
-        elements = 1
-        for extent in tile.extents:
-            elements *= extent
-        ask(None, "accumulator", elements * DType.F32.size_bytes, 1)
+        ask(None, "accumulator", accumulator_bytes(work, tile.extents), 1)
     order = largest_first([request for _, request in wanted])
     placed = arena.place_all(order)
     if placed is None:

@@ -99,7 +99,15 @@ class _Retyping:
             return self.draft.graph.types[value].dtype
         if member.kind is Kind.CAST or value in _parameters(member):
             return current
+        if member.kind is Kind.QUANTIZE and self._takes(group, current):
+            return current
         return device_dtype(current, self.spec)
+
+    def _takes(self, group: Group, dtype: DType) -> bool:
+        """Whether a group that begins with a quantize reads this type as it is."""
+        seed = next(op for op in self.draft.graph.operators if op.name == group.operators[0])
+        listed = self.spec.operators.get(seed.kind)
+        return seed.kind is Kind.QUANTIZE and listed is not None and dtype in listed.dtypes
 
     def _result_types(self, member: Operator, group: Group) -> None:
         for value in member.outputs:

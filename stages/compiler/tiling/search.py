@@ -29,10 +29,9 @@ from stages.plan.costs import READ_SIDED
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Tile
 from stages.recipe.kinds import Kind
-from stages.tensors import DType, LayoutKind, Shape
+from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, full_box
 
 _MIN_REDUCTION = 64
-_ACCUMULATOR_BYTES = DType.F32.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +196,8 @@ class Search:
             size = box_bytes(work.result_type, work.layout(result), boxes[result])
             total += (2 if tiles > 1 else 1) * align(size, alignment)
         if chunks > 1:
-            seed = work.seed.outputs[0]
-            elements = prod(stop - start for start, stop in boxes[seed])
-            total += align(elements * _ACCUMULATOR_BYTES, alignment)
+            extents = box_shape(boxes[work.seed.outputs[0]])
+            total += align(accumulator_bytes(work, extents), alignment)
         return total
 
     def compute_cycles(self, boxes: Boxes) -> int:
@@ -268,6 +266,12 @@ class Search:
         port = loading + storing
         ramp = (compute + loading + storing) // max(1, count)
         return launch + max(compute, moving, port) + ramp + latency
+
+
+def accumulator_bytes(work: Workload, extents: Shape) -> int:
+    """Bytes of the sums of a tile whose contraction is cut."""
+    sums = TensorType(DType.F32, extents)
+    return box_bytes(sums, work.layout(work.seed.outputs[0]), full_box(extents))
 
 
 def exact_slots(

@@ -80,12 +80,14 @@ class Workload:
 
     @cached_property
     def operand_dtype(self) -> DType:
-        """The type in which the operands of the contraction arrive, before any dequantize."""
+        """The type in which the operands of the contraction arrive, before any dequantize; 8-bit
+        integers of either sign multiply alike and count as i8."""
         value = self.seed.inputs[0]
+        found = self.types[value].dtype
         for member in self.members:
             if member.kind is Kind.DEQUANTIZE and member.outputs[0] == value:
-                return self.types[member.inputs[0]].dtype
-        return self.types[value].dtype
+                found = self.types[member.inputs[0]].dtype
+        return DType.I8 if found is DType.U8 else found
 
     def layout(self, value: str) -> Layout:
         """The layout of a value."""
