@@ -50,8 +50,13 @@ class Compiled:
     constants: Mapping[str, Array]
 
 
-def compile_graph(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> Compiled:
-    """Compile a graph for a device.
+def compile_graph(
+    graph: Graph,
+    constants: Mapping[str, Array],
+    spec: HardwareSpec,
+    quantization: Quantization | None = None,
+) -> Compiled:
+    """Compile a graph for a device, in int8 where a quantisation gives ranges.
 
     Raises:
         CompileError: no recipe for this device exists; the message says why.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.quantization import Quantization, Range
@@ -98,7 +99,7 @@ def _quantize_weights(operator: Operator, editor: GraphEditor) -> None:
     editor.put(replace(operator, inputs=inputs))
 
 
-def _symmetric(weights: Array, axis: int) -> tuple[Array, Array]:
+def _symmetric(weights: NDArray[np.float64], axis: int) -> tuple[Array, Array]:
     """Weights in [-127, 127], and the float32 scale of each channel."""
     others = tuple(other for other in range(weights.ndim) if other != axis)
     largest = np.abs(weights).max(axis=others, keepdims=True, initial=0.0)
