@@ -188,12 +188,20 @@ def _quoted(key: str) -> str:
 
 def _scalar_input(model: ir.Model, key: str) -> ir.Value | None:
     for value in _inputs(model):
-        integral = value.dtype is not None and value.dtype.is_integer()
-        if value.name == key and integral and value.shape is not None:
-            dims = tuple(value.shape)
-            if dims in ((), (1,)):
-                return value
+        if value.name == key and is_bindable_scalar(value):
+            return value
     return None
+
+
+def is_bindable_scalar(value: ir.Value) -> bool:
+    """Whether an input is a single integer, whose value a binding can fix."""
+    integral = value.dtype is not None and value.dtype.is_integer()
+    return (
+        value.is_graph_input()
+        and integral
+        and value.shape is not None
+        and tuple(value.shape) in ((), (1,))
+    )
 
 
 def _fix_scalar(model: ir.Model, value: ir.Value, number: int) -> None:

@@ -36,8 +36,12 @@ def _reduce(node: ir.Node) -> None:
     if axes is not None and axes.size:
         node.attributes["axes"] = ir.AttrInt64s("axes", [int(axis) for axis in axes])
     elif keep_all:
-        node.op_type = "Identity"
+        kind = node.op_type
+        node.op_type = _REDUCED_OVER_NOTHING[kind]
         node.attributes.clear()
+        if kind == "ReduceSumSquare":
+            node.resize_inputs(2)
+            node.replace_input_with(1, node.inputs[0])
 
 
 def _split(node: ir.Node) -> None:
@@ -275,12 +279,14 @@ def _keep_inputs(node: ir.Node, count: int) -> None:
         node.resize_inputs(count)
 
 
-_REDUCTIONS = (
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-    "ReduceMin", "ReduceProd", "ReduceSumSquare",
-)  # fmt: skip
+_REDUCED_OVER_NOTHING = {
+    "ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log", "ReduceLogSumExp": "Identity",
+    "ReduceMax": "Identity", "ReduceMean": "Identity", "ReduceMin": "Identity",
+    "ReduceProd": "Identity", "ReduceSumSquare": "Mul",
+}  # fmt: skip
+"""What `noop_with_empty_axes` leaves of a reduction: what it does to a single element."""
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(_REDUCED_OVER_NOTHING, _reduce),
     "Split": _split, "Pad": _pad, "Resize": _resize, "GridSample": _grid_sample, "DFT": _dft,
     "QuantizeLinear": _quantize, "DequantizeLinear": _dequantize, "Cast": _cast,
     "CastLike": _cast, "ScatterElements": _scatter, "ScatterND": _scatter,

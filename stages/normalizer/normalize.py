@@ -21,6 +21,7 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
+from onnx_ir import external_data
 from onnx_ir.passes import common
 
 from stages.errors import InputError
@@ -82,7 +83,7 @@ class Normalized:
                 where=str(self.graph.graph.name),
                 hint="use the model.onnx that the normalize stage writes",
             )
-        return ir.to_proto(self.graph)
+        return ir.to_proto(external_data.load_to_model(self.graph))
 
 
 def normalize_model(source: ModelSource, bindings: Mapping[str, int] = NO_BINDINGS) -> Normalized:
@@ -144,7 +145,8 @@ def save_model(model: ir.Model, path: Path) -> None:
     if weight_bytes(model) > LARGEST_MESSAGE_BYTES:
         ir.save(model, path, external_data=f"{path.name}.data")
     else:
-        path.write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+        message = ir.to_proto(external_data.load_to_model(model))
+        path.write_bytes(message.SerializeToString(deterministic=True))
 
 
 def weight_bytes(model: ir.Model) -> int:
@@ -197,7 +199,6 @@ def _inline_functions(model: ir.Model) -> str:
     if count:
         common.InlinePass()(model)
         common.RemoveUnusedFunctionsPass()(model)  # type: ignore[no-untyped-call]
-    common.TopologicalSortPass()(model)
     return f"{count} model-local functions inlined" if count else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_ir import external_data
 
 from stages.errors import InputError
+from stages.normalizer.operators import place
 
 _CHUNK_BYTES = 1 << 20
 _EXPORT_HINT = "export the model again, or check that the download finished"
@@ -39,6 +41,8 @@ def read_model(path: Path) -> ReadModel:
     for tensor in external:
         _check_external(tensor, path)
     digest = _digest(content, [path.parent / name for name in sorted(map(_location, external))])
+    # onnx-ir warns of values that nothing makes; `_check_connected` refuses them.
+    logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
     try:
         model = ir.from_proto(proto)
     except Exception as error:  # onnx-ir wraps whatever went wrong in several types
@@ -46,7 +50,37 @@ def read_model(path: Path) -> ReadModel:
             f"the graph can't be read: {_innermost(error)}", where=str(path), hint=_EXPORT_HINT
         ) from error
     external_data.set_base_dir(model.graph, path.parent)
+    _check_connected(model, path)
     return ReadModel(model, digest)
+
+
+def _check_connected(model: ir.Model, path: Path) -> None:
+    """Every value that is read is made somewhere, and no value is made from itself."""
+    known: set[ir.Value] = set()
+    for graph in model.graphs():
+        known.update(graph.inputs)
+        known.update(graph.initializers.values())
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        for value in node.inputs:
+            if value is not None and value.producer() is None and value not in known:
+                raise InputError(
+                    f"{node.op_type} reads {value.name!r}, which nothing makes",
+                    where=f"{place(node)} in {path}",
+                    hint=_EXPORT_HINT,
+                )
+    for output in model.graph.outputs:
+        if output.producer() is None and output not in known:
+            raise InputError(
+                f"output {output.name!r} is made by nothing", where=str(path), hint=_EXPORT_HINT
+            )
+    try:
+        model.graph.sort()
+    except ValueError as error:
+        raise InputError(
+            "the graph has a cycle: an operator reads what is made from its own result",
+            where=str(path),
+            hint=_EXPORT_HINT,
+        ) from error
 
 
 def _parse(content: bytes, path: Path) -> onnx.ModelProto:
