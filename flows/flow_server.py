@@ -127,12 +127,9 @@ class FlowServer:
 
     def _start(self) -> _Record:
         port = _free_port()
-        command = [sys.executable, "-m", "uvicorn", "--factory"]
-        command += ["prefect.server.api.server:create_app", "--host", "127.0.0.1"]
-        command += ["--port", str(port), "--log-level", "error", "--lifespan", "on"]
         with (self.home / "server.log").open("w") as log:
             process = subprocess.Popen(
-                command,
+                server_command(port),
                 env={**os.environ, **_SERVER_ONLY},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -150,6 +147,13 @@ class FlowServer:
             hint="read that log; or start your own with `prefect server start` and set "
             f"{API_VARIABLE}",
         )
+
+
+def server_command(port: int) -> list[str]:
+    """The command line of a server at this port of the loopback address."""
+    application = "prefect.server.api.server:create_app"
+    command = [sys.executable, "-m", "uvicorn", "--factory", application, "--host", "127.0.0.1"]
+    return [*command, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
 
 
 @contextmanager
