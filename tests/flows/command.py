@@ -23,7 +23,7 @@ class Ended:
 def recipe(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> Ended:
     """Runs `recipe ARGUMENTS` in `cwd`; the project is the repository unless told otherwise."""
     done = subprocess.run(
-        [sys.executable, "-m", "flows.cli", *map(str, arguments)],
+        [sys.executable, "-m", "flows", *map(str, arguments)],
         cwd=cwd or REPOSITORY,
         env=command_environment() | environment,
         capture_output=True,
