@@ -16,7 +16,7 @@ from stages.evaluation.package_facts import Roofline, roofline
 from stages.evaluation.report_files import report_text, table_text
 from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
-from stages.package import read_package
+from stages.package import read_package, require_spec
 from stages.trace.chrome import chrome_trace
 from stages.trace.counters import TrackTime, covered_ns, exposed_ns, group_times, track_times
 from stages.trace.spans import Timeline
@@ -73,7 +73,7 @@ def benchmark(
     """
     spec = load_spec(hardware)
     package = read_package(package_dir)
-    package.check_made_for(spec)
+    require_spec(package, spec)
     device = SimulatedDevice(spec)
     device.load(package, package_dir)
     _check_determinism(device, seed)
@@ -91,7 +91,7 @@ def benchmark(
     activity = device.activity
     result = Benchmark(
         device=device.name,
-        package=package.manifest.recipe_hash,
+        package=package.manifest.package_sha256,
         conditions=Conditions(spec.name, spec.digest, runs, warmup, seed),
         latency=summarize(samples.latencies_ns.tolist()),
         roofline=roofline(package.plan, spec, activity.macs),

@@ -15,7 +15,7 @@ from stages.evaluation.verdict import Check, Verdict
 from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.folders import new_folder
-from stages.package import read_package
+from stages.package import read_package, require_spec
 
 __all__ = ["Stress", "StressLimits", "thermal_stress"]
 
@@ -70,7 +70,7 @@ def thermal_stress(
     """
     spec = load_spec(hardware)
     package = read_package(package_dir)
-    package.check_made_for(spec)
+    require_spec(package, spec)
     _check_temperature(spec, junction_celsius)
     device = SimulatedDevice(spec)
     device.load(package, package_dir)
@@ -92,7 +92,7 @@ def thermal_stress(
         shutdown_run=judged.shutdown_run,
         seed=seed,
         device=device.name,
-        package=package.manifest.recipe_hash,
+        package=package.manifest.package_sha256,
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")

@@ -30,7 +30,7 @@ from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
 from stages.normalizer.reference import OnnxRuntimeReference
 from stages.normalizer.samples import load_samples
-from stages.package import Package, read_package
+from stages.package import Package, read_package, require_spec
 from stages.plan.rules import check_plan
 
 __all__ = ["Validation", "ValidationLimits", "validate"]
@@ -77,7 +77,7 @@ def validate(
     """
     spec = load_spec(hardware)
     package = read_package(package_dir)
-    package.check_made_for(spec)
+    require_spec(package, spec)
     rules = check_rules(check_plan(package.plan, spec))
     outputs: tuple[OutputFacts, ...] = ()
     overflows: dict[str, int] = {}
@@ -107,7 +107,7 @@ def validate(
         memory=memory,
         fused_groups=groups,
         is_quantized=is_quantized(recipe),
-        package=package.manifest.recipe_hash,
+        package=package.manifest.package_sha256,
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")

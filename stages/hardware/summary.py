@@ -61,7 +61,7 @@ class SpecSummary:
 
     row: SpecRow
     facts: tuple[Fact, ...]
-    warnings: tuple[Caution, ...]
+    cautions: tuple[Caution, ...]
 
 
 def list_row(spec: HardwareSpec) -> SpecRow:
@@ -80,8 +80,8 @@ def list_row(spec: HardwareSpec) -> SpecRow:
 
 
 def summarise(spec: HardwareSpec, stem: str) -> SpecSummary:
-    """Facts and warnings about a spec that was read from a file with this stem."""
-    return SpecSummary(list_row(spec), tuple(_facts(spec)), tuple(_warnings(spec, stem)))
+    """Facts and cautions about a spec that was read from a file with this stem."""
+    return SpecSummary(list_row(spec), tuple(_facts(spec)), tuple(_cautions(spec, stem)))
 
 
 def peak_ops(spec: HardwareSpec, dtype: DType) -> int:
@@ -179,16 +179,16 @@ def _power_text(spec: HardwareSpec) -> str:
     return f"{milliwatts / 1000:.3g} W in {dtype}, which settles at {settled:.0f} degC"
 
 
-def _warnings(spec: HardwareSpec, stem: str) -> Iterator[Caution]:
+def _cautions(spec: HardwareSpec, stem: str) -> Iterator[Caution]:
     if spec.name != stem:
         yield Caution("name", f"{spec.name} isn't the name of its file, {stem}")
-    yield from _thermal_warnings(spec)
-    yield from _bandwidth_warnings(spec)
-    yield from _size_warnings(spec)
-    yield from _operator_warnings(spec)
+    yield from _thermal_cautions(spec)
+    yield from _bandwidth_cautions(spec)
+    yield from _size_cautions(spec)
+    yield from _operator_cautions(spec)
 
 
-def _thermal_warnings(spec: HardwareSpec) -> Iterator[Caution]:
+def _thermal_cautions(spec: HardwareSpec) -> Iterator[Caution]:
     thermal = spec.thermal
     if not thermal.trips:
         yield Caution("thermal.trips", "no trip: the clock never changes, however hot it gets")
@@ -212,7 +212,7 @@ def _thermal_warnings(spec: HardwareSpec) -> Iterator[Caution]:
         )
 
 
-def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[Caution]:
+def _bandwidth_cautions(spec: HardwareSpec) -> Iterator[Caution]:
     fastest_ddr = max(spec.ddr.read_bandwidth, spec.ddr.write_bandwidth)
     slowest_sram = min(spec.sram.read_bandwidth, spec.sram.write_bandwidth)
     if slowest_sram < fastest_ddr:
@@ -241,7 +241,7 @@ def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[Caution]:
         )
 
 
-def _size_warnings(spec: HardwareSpec) -> Iterator[Caution]:
+def _size_cautions(spec: HardwareSpec) -> Iterator[Caution]:
     if spec.sram.size_bytes >= spec.ddr.size_bytes:
         yield Caution("memory.sram.size", "not smaller than ddr: check the prefix")
     for dtype in spec.tensor_core.macs_per_cycle:
@@ -249,7 +249,7 @@ def _size_warnings(spec: HardwareSpec) -> Iterator[Caution]:
             yield Caution("channel_quantum", f"no quantum for {dtype}")
 
 
-def _operator_warnings(spec: HardwareSpec) -> Iterator[Caution]:
+def _operator_cautions(spec: HardwareSpec) -> Iterator[Caution]:
     rates = spec.tensor_core.macs_per_cycle
     for kind, support in sorted(spec.operators.items()):
         if support.engine != "tensor_core":

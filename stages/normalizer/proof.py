@@ -39,7 +39,7 @@ def prove_equal(
     """Runs both models on the samples. `path` is where the normalised one was saved.
 
     Raises:
-        InputError: ONNX Runtime can't run the normalised model.
+        InputError: ONNX Runtime can't load the normalised model, or can't run one of them.
         RecipeError: the results differ, which is a fault of this program.
     """
     reference = OnnxRuntimeReference(path)
@@ -47,9 +47,9 @@ def prove_equal(
     with tempfile.TemporaryDirectory() as folder:
         try:
             before, compared_with = _original(original, normalized, Path(folder))
-            expected = [before.run(sample) for sample in samples]
         except InputError as error:
             return Proof("", error.problem, 0, 0.0, 0.0)
+        expected = [before.run(sample) for sample in samples]
     absolute = relative = 0.0
     for wanted, got in zip(expected, results, strict=True):
         for (name, a), b in zip(wanted.items(), got.values(), strict=True):
