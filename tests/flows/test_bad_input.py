@@ -10,7 +10,7 @@ import pytest
 
 from stages.errors import Outcome
 from tests.flows import small_models
-from tests.flows.command import REPOSITORY, Ended, recipe
+from tests.flows.command import REPOSITORY, Ended, recipe, recipe_inside
 
 SPECS = REPOSITORY / "hardware_specs"
 
@@ -72,7 +72,7 @@ def test_a_bad_model_is_refused_by_normalize(
     make: Callable[[Path], Path], words: list[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    ended = recipe("normalize", make(tmp_path), "--out", out / "n")
+    ended = recipe_inside("normalize", make(tmp_path), "--out", out / "n")
     check_refused(ended, Outcome.BAD_INPUT, *words)
     check_empty(out)
 
@@ -91,14 +91,14 @@ def test_a_binding_that_contradicts_the_model_is_refused(
     bindings: list[str], words: list[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    ended = recipe("normalize", dynamic(tmp_path), "--bind", *bindings, "--out", out / "n")
+    ended = recipe_inside("normalize", dynamic(tmp_path), "--bind", *bindings, "--out", out / "n")
     check_refused(ended, Outcome.BAD_INPUT, *words)
     check_empty(out)
 
 
 @pytest.mark.parametrize("spelling", [["--bind", "N=1", "H=12"], ["--bind", "N=1", "--bind=H=12"]])
 def test_bound_axes_are_accepted_in_both_spellings(spelling: list[str], tmp_path: Path) -> None:
-    ended = recipe("normalize", dynamic(tmp_path), *spelling, "--out", tmp_path / "n")
+    ended = recipe_inside("normalize", dynamic(tmp_path), *spelling, "--out", tmp_path / "n")
     assert (ended.code, ended.err) == (Outcome.PASSED, "")
     assert sorted(path.name for path in (tmp_path / "n").iterdir()) == [
         "model.onnx",
@@ -135,7 +135,7 @@ def test_a_wrong_spec_is_refused_with_file_line_key_and_value(
 ) -> None:
     spec = spoil(pattern, replacement, tmp_path)
     check_refused(
-        recipe("hardware", "check", spec), Outcome.BAD_HARDWARE_SPEC, "spoilt.yaml", *words
+        recipe_inside("hardware", "check", spec), Outcome.BAD_HARDWARE_SPEC, "spoilt.yaml", *words
     )
 
 
@@ -145,19 +145,19 @@ def test_a_run_begins_nothing_on_a_wrong_spec(
 ) -> None:
     model = small_models.save(small_models.convolution(), tmp_path / "small.onnx")
     spec = spoil(pattern, replacement, tmp_path)
-    ended = recipe("run", model, "--hardware", spec, "--out", tmp_path / "out")
+    ended = recipe_inside("run", model, "--hardware", spec, "--out", tmp_path / "out")
     check_refused(ended, Outcome.BAD_HARDWARE_SPEC, *words)
     check_empty(tmp_path / "out")
 
 
 def test_an_unknown_device_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     model = small_models.save(small_models.convolution(), tmp_path / "small.onnx")
-    ended = recipe("run", model, "--hardware", "npu_tinny", "--out", tmp_path / "out")
+    ended = recipe_inside("run", model, "--hardware", "npu_tinny", "--out", tmp_path / "out")
     check_refused(ended, Outcome.BAD_HARDWARE_SPEC, "npu_tinny", "npu_tiny")
 
 
 def test_an_unknown_model_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
-    ended = recipe("run", "ppocr_clss", "--hardware", "npu_tiny", "--out", tmp_path / "out")
+    ended = recipe_inside("run", "ppocr_clss", "--hardware", "npu_tiny", "--out", tmp_path / "out")
     check_refused(ended, Outcome.BAD_INPUT, "ppocr_clss", "ppocr_cls")
 
 
@@ -166,7 +166,7 @@ def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         paths.append(small_models.save(small_models.convolution(), tmp_path / name / "m.onnx"))
-    ended = recipe("run", *paths, "--hardware", "npu_tiny", "--out", tmp_path / "out")
+    ended = recipe_inside("run", *paths, "--hardware", "npu_tiny", "--out", tmp_path / "out")
     check_refused(ended, Outcome.BAD_INPUT, "'m'")
     check_empty(tmp_path / "out")
 
@@ -204,6 +204,6 @@ def test_bad_models_in_a_run_are_refused_one_by_one(flow_server: None, tmp_path:
 def test_a_missing_model_stops_a_run_before_it_begins(tmp_path: Path) -> None:
     good = small_models.save(small_models.convolution(), tmp_path / "small.onnx")
     out = tmp_path / "out"
-    ended = recipe("run", good, missing(tmp_path), "--hardware", "npu_tiny", "--out", out)
+    ended = recipe_inside("run", good, missing(tmp_path), "--hardware", "npu_tiny", "--out", out)
     check_refused(ended, Outcome.BAD_INPUT, "missing.onnx")
     check_empty(out)
