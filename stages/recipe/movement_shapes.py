@@ -16,7 +16,7 @@ from stages.recipe.shapes import (
     present,
     same_family,
 )
-from stages.tensors import TensorType
+from stages.tensors import Shape, TensorType
 
 
 def concat(operator: Operator, operands: Operands, _: Declared) -> Types:
@@ -122,16 +122,35 @@ def resize(operator: Operator, operands: Operands, declared: Declared) -> Types:
         if name in operator.attributes:
             legal_length(operator, name, x.rank)
     if "origin_output" in operator.attributes or "origin_input" in operator.attributes:
-        need(
-            len(declared) == 1,
-            "the result type of a tile of resize can't be inferred",
-            "declare the type of its result",
-        )
-        return (TensorType(x.dtype, declared[0].shape),)
+        return (TensorType(x.dtype, _tile_of_resize(operator, x.rank, declared)),)
     if "full_output" in operator.attributes:
         return (TensorType(x.dtype, operator.integers("full_output")),)
     shape = tuple(int(extent * scale) for extent, scale in zip(x.shape, scales, strict=True))
     return (TensorType(x.dtype, shape),)
+
+
+def _tile_of_resize(operator: Operator, rank: int, declared: Declared) -> Shape:
+    need(
+        len(declared) == 1 and declared[0].rank == rank,
+        "the result type of a tile of resize can't be inferred",
+        "declare the type of its result",
+    )
+    shape = declared[0].shape
+    if "full_output" in operator.attributes:
+        full = operator.integers("full_output")
+        origin = (0,) * rank
+        if "origin_output" in operator.attributes:
+            origin = operator.integers("origin_output")
+        need(
+            all(
+                begin >= 0 and begin + extent <= whole
+                for begin, extent, whole in zip(origin, shape, full, strict=True)
+            ),
+            f"a tile {list(shape)} from {list(origin)} doesn't lie in the whole {list(full)}",
+            "let the tile begin and end inside `full_output`",
+            "origin_output",
+        )
+    return shape
 
 
 def transpose(operator: Operator, operands: Operands, _: Declared) -> Types:

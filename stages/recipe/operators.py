@@ -58,6 +58,7 @@ _RESIZE = (
         "align_corners",
         "pytorch_half_pixel",
         "half_pixel_symmetric",
+        "tf_half_pixel_for_nn",
     ),
     _word("nearest", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
     AttributeRule("scales", AttributeType.NUMBERS),

@@ -9,7 +9,7 @@ import numpy as np
 
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.recipe.semantics.elementwise import erf
+from stages.recipe.semantics.elementwise import erf, prelu
 from stages.recipe.semantics.windows import Values
 from stages.tensors import TensorType
 
@@ -53,12 +53,11 @@ def _gelu(operator: Operator, x: Values) -> Values:
 
 
 def _elu(operator: Operator, x: Values) -> Values:
-    return np.where(x < 0, operator.number("alpha") * np.expm1(np.minimum(x, 0)), x)
+    return np.asarray(operator.number("alpha") * np.expm1(np.minimum(x, 0)) + np.maximum(x, 0))
 
 
 def _selu(operator: Operator, x: Values) -> Values:
-    scaled = operator.number("alpha") * np.expm1(np.minimum(x, 0))
-    return np.asarray(operator.number("gamma") * np.where(x > 0, x, scaled))
+    return np.asarray(operator.number("gamma") * _elu(operator, x))
 
 
 def _hard_sigmoid(operator: Operator, x: Values) -> Values:
@@ -67,7 +66,7 @@ def _hard_sigmoid(operator: Operator, x: Values) -> Values:
 
 ACTIVATIONS: dict[Kind, Callable[[Operator, Values], Values]] = {
     Kind.RELU: lambda _, x: np.maximum(x, 0),
-    Kind.LEAKY_RELU: lambda operator, x: np.where(x < 0, operator.number("alpha") * x, x),
+    Kind.LEAKY_RELU: lambda operator, x: prelu(x, x.dtype.type(operator.number("alpha"))),
     Kind.CLIP: _clip,
     Kind.TANH: lambda _, x: np.tanh(x),
     Kind.SIGMOID: lambda _, x: sigmoid(x),

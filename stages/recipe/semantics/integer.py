@@ -7,9 +7,9 @@ sum to be an exact float32 integer (below 2**24), or in float64 where even one c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
@@ -18,8 +18,8 @@ from stages.recipe.semantics.formats import along_axis, subtract_zero_point
 from stages.recipe.semantics.windows import Values
 from stages.tensors import Array
 
-_EXACT = 1 << 24
-"""float32 holds every integer up to this one."""
+_EXACT = (1 << 24) * (1 - 1e-5)
+"""float32 holds every integer up to 2**24; the bounds are themselves summed in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +51,23 @@ def integer_contraction(
 ) -> Array:
     """A `conv` or `matmul` of quantised operands: exact 32-bit sums, then scaled to float32.
 
-    A 32-bit bias in the scale of the sums is added to them, another bias to the scaled result.
+    A bias in the scale of the sums is added to them, another bias to the scaled result.
 
     Raises:
         ValueError: `fits_integers` doesn't hold.
     """
     if not fits_integers(operator, x, weight):
         raise ValueError(f"{operator.kind} {operator.name!r} can't be accumulated in integers")
-    sums = accumulate(operator, x, weight)
-    channel = 1 if operator.kind is Kind.CONV else -1
-    combined = x.scale.astype(np.float32).reshape(()) * weight.scale.astype(np.float32)
-    scale = combined.reshape(-1) if combined.size > 1 else combined.reshape(())
-    if isinstance(bias, Quantized):
-        if _same_scale(bias, scale):
-            sums = _wrap(sums + _channelwise(bias.centred().astype(np.int64), sums.ndim, channel))
-            bias = None
-        else:
-            bias = bias.real()
-    result = sums.astype(np.float32) * _channelwise(scale, sums.ndim, channel)
+    sums = _sums(operator, x, weight)
+    scale = (x.scale.astype(np.float32).reshape(()) * weight.scale.astype(np.float32)).reshape(-1)
+    if isinstance(bias, Quantized) and _in_scale(bias, scale):
+        sums = _wrapped(sums.astype(np.float64) + _by_channel(operator, bias.centred(), sums.ndim))
+        bias = None
+    result = sums.astype(np.float32, copy=False) * _by_channel(operator, scale, sums.ndim)
     if bias is None:
         return result
-    addend = bias.astype(np.float32)
-    return np.asarray(result + (_channelwise(addend, sums.ndim, 1) if channel == 1 else addend))
+    addend = bias.real() if isinstance(bias, Quantized) else bias.astype(np.float32)
+    return np.asarray(result + _by_channel(operator, addend, sums.ndim))
 
 
 def fits_integers(operator: Operator, x: Quantized, weight: Quantized) -> bool:
@@ -90,93 +85,87 @@ def fits_integers(operator: Operator, x: Quantized, weight: Quantized) -> bool:
     return weight.values.ndim >= 2 and weight.axis == weight.values.ndim - 1
 
 
-def accumulate(operator: Operator, x: Quantized, weight: Quantized) -> NDArray[np.int32]:
-    """The exact sums of products, wrapped to 32 bits as hardware accumulators are."""
-    left, right = x.centred(), weight.centred()
-    peak = int(np.abs(left).max(initial=0))
-    if operator.kind is Kind.CONV:
-        return _convolution(operator, left, right, peak)
-    reduction = right.ndim - 2 if right.ndim >= 2 else 0
-    sums = np.abs(right).astype(np.int64).reshape(-1, *right.shape[reduction:]).max(axis=0)
-    blocks = _blocks(sums.reshape(right.shape[reduction], -1).T * peak)
-    if blocks is None:
-        return _wrap(multiply(left.astype(np.float64), right.astype(np.float64)))
-    parts = (
-        multiply(
-            np.ascontiguousarray(left[..., start:stop], np.float32),
-            right[(..., slice(start, stop), slice(None))[-right.ndim :]].astype(np.float32)
-            if right.ndim >= 2
-            else right[start:stop].astype(np.float32),
-        )
-        for start, stop in blocks
-    )
-    return _wrap(_total(parts))
+def _sums(operator: Operator, x: Quantized, weight: Quantized) -> Values:
+    """The exact sums of products, wrapped to 32 bits as hardware accumulators are.
 
-
-def _convolution(operator: Operator, x: Values, weight: Values, peak: int) -> NDArray[np.int32]:
-    sums = np.abs(weight).astype(np.int64).reshape(*weight.shape[:2], -1).sum(axis=2)
-    blocks = _blocks(sums * peak)
-    if blocks is None or (operator.integer("group") > 1 and len(blocks) > 1):
-        return _wrap(convolve(operator, x.astype(np.float64), weight.astype(np.float64)))
-    if len(blocks) <= 1:
-        return _wrap(convolve(operator, x.astype(np.float32), weight.astype(np.float32)))
-    parts = (
-        convolve(
-            operator,
-            x[:, start:stop].astype(np.float32),
-            weight[:, start:stop].astype(np.float32),
-        )
-        for start, stop in blocks
-    )
-    return _wrap(_total(parts))
-
-
-def _blocks(bounds: NDArray[np.int64]) -> list[tuple[int, int]] | None:
-    """Ranges of the reduction axis in which no sum of `bounds` [out, reduction] passes 2**24.
-
-    None where a single element does.
+    They come as float32 or float64 that holds integers.
     """
-    if bounds.size and int(bounds.max()) > _EXACT:
-        return None
-    totals = np.cumsum(bounds, axis=1)
-    width = bounds.shape[1]
-    blocks: list[tuple[int, int]] = []
-    start = 0
-    done = np.zeros(bounds.shape[0], np.int64)
-    while start < width:
-        fits = (totals[:, start:] - done[:, None] <= _EXACT).all(axis=0)
-        stop = width if fits.all() else start + int(np.argmin(fits))
-        blocks.append((start, stop))
-        done = totals[:, stop - 1]
-        start = stop
-    return blocks or [(0, width)]
-
-
-def _total(parts: object) -> NDArray[np.float64]:
-    total: NDArray[np.float64] | None = None
-    for part in parts:  # type: ignore[attr-defined]
+    left, right = x.centred(), weight.centred().astype(np.float32)
+    peak = float(max(left.max(initial=0), -int(left.min(initial=0))))
+    blocks = _blocks(_magnitudes(operator, right), peak)
+    if len(blocks) == 1:
+        return _product(operator, left.astype(np.float32), right)
+    if not blocks or (operator.kind is Kind.CONV and operator.integer("group") > 1):
+        wide = _product(operator, left.astype(np.float64), right.astype(np.float64))
+        return _wrapped(wide)
+    axis = 1 if operator.kind is Kind.CONV else -1
+    depth = 1 if operator.kind is Kind.CONV else max(right.ndim - 2, 0)
+    total: Values | None = None
+    for start, stop in blocks:
+        part = _product(
+            operator,
+            _cut(left, axis, start, stop).astype(np.float32),
+            _cut(right, depth, start, stop),
+        )
         total = part.astype(np.float64) if total is None else total + part
     assert total is not None
-    return total
+    return _wrapped(total)
 
 
-def _wrap(sums: Values) -> NDArray[np.int32]:
-    return sums.astype(np.int64).astype(np.int32)
+def _product(operator: Operator, left: Values, right: Values) -> Values:
+    return convolve(operator, left, right) if operator.kind is Kind.CONV else multiply(left, right)
 
 
-def _channelwise(vector: Values, rank: int, channel: int) -> Values:
-    return vector if vector.ndim == 0 or channel == -1 else along_axis(vector, channel, rank)
+def _cut(array: Values, axis: int, start: int, stop: int) -> Values:
+    place = axis % array.ndim
+    return np.asarray(array[(*(slice(None),) * place, slice(start, stop))])
 
 
-def _same_scale(bias: Quantized, scale: Values) -> bool:
+def _magnitudes(operator: Operator, weight: Values) -> Values:
+    """Sums of |weight| [columns, reduction] that bound every output's partial sums."""
+    size = np.abs(weight)
+    if operator.kind is Kind.CONV:
+        return np.asarray(size.reshape(*size.shape[:2], -1).sum(axis=2))
+    if size.ndim == 1:
+        return size[None]
+    return np.asarray(size.reshape(-1, *size.shape[-2:]).max(axis=0, initial=0).T)
+
+
+def _blocks(magnitudes: Values, peak: float) -> list[tuple[int, int]]:
+    """Equal ranges of the reduction axis, few enough, in which no partial sum passes 2**24.
+
+    Empty where even ranges of one element would.
+    """
+    width = magnitudes.shape[1]
+    limit = _EXACT / max(peak, 1.0)
+    count = 1
+    while count <= max(width, 1):
+        places = np.linspace(0, width, count + 1).astype(int)
+        if magnitudes.size == 0:
+            return [(0, width)]
+        worst = float(np.add.reduceat(magnitudes, places[:-1], axis=1).max())
+        if worst <= limit:
+            return [(int(a), int(b)) for a, b in pairwise(places)]
+        count = max(count + 1, min(int(worst * count / limit / 2), width))
+    return []
+
+
+def _wrapped(sums: Values) -> Values:
+    if sums.size and max(sums.max(), -sums.min()) >= 1 << 31:
+        return sums.astype(np.int64).astype(np.int32).astype(np.float64)
+    return sums
+
+
+def _by_channel(operator: Operator, vector: Values, rank: int) -> Values:
+    """A bias or scale of the output channels, shaped to broadcast to the result."""
+    if vector.size == 1 or operator.kind is Kind.MATMUL:
+        return vector.reshape(()) if vector.size == 1 else vector
+    return along_axis(vector, 1, rank)
+
+
+def _in_scale(bias: Quantized, scale: Values) -> bool:
+    """Whether a quantised bias counts in units of the sums, so that it can be added to them."""
     if bias.zero_point is not None and bias.zero_point.any():
         return False
-    return (
-        bool(
-            np.array_equal(
-                np.broadcast_to(bias.scale.reshape(-1), scale.shape or (1,)), scale.reshape(-1)
-            )
-        )
-        if bias.scale.size in (1, scale.size)
-        else False
-    )
+    steps = bias.scale.astype(np.float32).reshape(-1)
+    return steps.size in (1, scale.size) and bool((steps == scale).all())

@@ -105,7 +105,8 @@ def gather(
             where=f"operator {operator.name!r}, axis {axis}",
             hint="feed indices that lie inside the table",
         )
-    return (np.take(table, indices, axis=axis),)
+    from_start = np.where(indices < 0, indices + extent, indices)
+    return (np.take(table, from_start, axis=axis, mode="clip"),)
 
 
 def identity(

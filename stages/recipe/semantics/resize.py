@@ -1,12 +1,17 @@
 """ONNX Resize, one axis after the other, so that a tile of the result can be made alone.
 
 Coordinates and weights are float32, in ONNX Runtime's order of operations: in another precision
-`nearest` picks other elements at ties. Attributes: `mode` nearest | linear | cubic; `coordinates`
-half_pixel | asymmetric | align_corners | pytorch_half_pixel | half_pixel_symmetric; `nearest`
-round_prefer_floor | round_prefer_ceil | floor | ceil; `scales`, one for each axis. Optional:
-`full_input`, `full_output` (extents of the whole tensors; those of the operand and result where
-missing), `origin_input`, `origin_output` (where these boxes begin in the whole; zeros where
-missing), `cubic_coefficient` (-0.75), `exclude_outside` (0).
+`nearest` picks other elements at ties. Attributes:
+
+- `mode`: nearest | linear | cubic
+- `coordinates`: half_pixel | asymmetric | align_corners | pytorch_half_pixel |
+  half_pixel_symmetric | tf_half_pixel_for_nn
+- `nearest`: round_prefer_floor | round_prefer_ceil | floor | ceil
+- `scales`: one for each axis
+- `full_input`, `full_output` (optional): extents of the whole tensors, where operand and result are
+  boxes of them
+- `origin_input`, `origin_output` (optional): where these boxes begin; zeros where missing
+- `cubic_coefficient` (optional, -0.75), `exclude_outside` (optional, 0)
 """
 
 from __future__ import annotations
@@ -100,13 +105,16 @@ def _along(x: Values, axis: ResizeAxis, place: int, begin: int, start: int, exte
     indices, weights = _taps(axis, np.arange(start, start + extent))
     local = indices - begin
     if weights is None:
-        return np.asarray(np.take(x, local[0], axis=place))
+        return np.asarray(np.take(x, local[0], axis=place, mode="clip"))
     shape = (-1, *(1,) * (x.ndim - place - 1))
     real = x if x.dtype.kind == "f" else x.astype(np.float32)
     factors = weights.astype(real.dtype, copy=False)
-    total = np.take(real, local[0], axis=place) * factors[0].reshape(shape)
-    for index, factor in zip(local[1:], factors[1:], strict=True):
-        total += np.take(real, index, axis=place) * factor.reshape(shape)
+    total: Values | None = None
+    for index, factor in zip(local, factors, strict=True):
+        part = np.take(real, index, axis=place, mode="clip")
+        part *= factor.reshape(shape)
+        total = part if total is None else np.add(total, part, out=total)
+    assert total is not None
     return np.asarray(total.astype(x.dtype, copy=False))
 
 
@@ -141,12 +149,14 @@ def _coordinates(axis: ResizeAxis, places: Floats) -> Floats:
         return places * np.float32(axis.full_input - 1) / np.float32(axis.full_output - 1)
     if axis.coordinates == "pytorch_half_pixel" and axis.full_output == 1:
         return np.zeros_like(places)
-    middle = (places + half) / scale - half
+    middle = (places + half) / scale
+    if axis.coordinates == "tf_half_pixel_for_nn":
+        return middle
     if axis.coordinates == "half_pixel_symmetric":
         adjustment = np.float32(axis.full_output) / (scale * np.float32(axis.full_input))
         center = np.float32(axis.full_input) / np.float32(2)
-        return center * (1 - adjustment) + middle
-    return middle
+        return center * (1 - adjustment) + middle - half
+    return middle - half
 
 
 def _nearest(axis: ResizeAxis, at: Floats) -> Floats:
