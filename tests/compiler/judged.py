@@ -60,9 +60,7 @@ def _in_halves(graph: Graph, constants: Arrays, feeds: Arrays) -> Arrays:
     }
     kept = {name: graph.types[name] for op in graph.operators for name in _parameters(op)}
     halves = replace(graph, types=types | kept)
-    data = {
-        name: array.astype(halves.types[name].dtype.numpy) for name, array in constants.items()
-    }
+    data = {name: array.astype(halves.types[name].dtype.numpy) for name, array in constants.items()}
     inputs = {name: array.astype(halves.types[name].dtype.numpy) for name, array in feeds.items()}
     with np.errstate(all="ignore"):
         return interpret(halves, data, inputs, host_call=host_call(halves))
