@@ -64,9 +64,7 @@ def binary(builder: ModelBuilder, choices: Choices) -> None:
     """A sum, product, difference, minimum or maximum, with broadcasting either way."""
     x = choices.pick(floats(builder))
     kind = choices.pick(("Add", "Mul", "Sub", "Max", "Min"))
-    others = [
-        other for other in floats(builder) if _fits(other.shape, x.shape) and other is not x
-    ]
+    others = [other for other in floats(builder) if _fits(other.shape, x.shape) and other is not x]
     if others and choices.integer(0, 1):
         other = choices.pick(others)
         names, exact = [x.name, other.name], x.exact and other.exact

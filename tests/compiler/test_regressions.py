@@ -1,0 +1,66 @@
+"""Models that the compiler once got wrong: each compiles, keeps the rules, and computes right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stages.compiler.pipeline import Compiled
+from stages.recipe.decisions import Engine
+from tests.compiler.judged import case_of, compile_and_judge
+from tests.compiler.model_builder import ModelBuilder
+from tests.compiler.specs import NAMES, hardware
+from tests.recipe.onnx_models import parse
+
+RANDOM = np.random.default_rng(5)
+
+
+def compiled(text: str, shape: tuple[int, ...], name: str) -> Compiled:
+    """A model with one float input, in onnx's text form, compiled and judged."""
+    feeds = {"x": RANDOM.standard_normal(shape).astype(np.float32)}
+    return compile_and_judge(case_of(parse(text), feeds), hardware(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_of_views_alone_is_a_plan_without_instructions(name: str) -> None:
+    made = compiled(
+        "g (float[2, 6] x) => (float[3, 4] y) { s = Constant <value_ints = [3, 4]> () y = Reshape(x, s) }",
+        (2, 6),
+        name,
+    )
+    assert made.plan.instructions == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_slice_that_runs_backwards_moves_row_by_row(name: str) -> None:
+    made = compiled(
+        """g (float[2, 9, 5] x) => (float[2, 4, 5] y) {
+             from = Constant <value_ints = [8]> () to = Constant <value_ints = [0]> ()
+             axis = Constant <value_ints = [1]> () step = Constant <value_ints = [-2]> ()
+             y = Slice(x, from, to, axis, step) }""",
+        (2, 9, 5),
+        name,
+    )
+    engines = {g.engine for g in made.recipe.groups if "slice" in g.name.lower()}
+    assert Engine.HOST not in engines or name == "ethos_u65_512"
+
+
+def test_a_slice_that_reverses_many_rows_goes_to_the_host_and_says_why() -> None:
+    made = compiled(
+        """g (float[2, 300] x) => (float[2, 300] y) {
+             from = Constant <value_ints = [299]> () to = Constant <value_ints = [-301]> ()
+             axis = Constant <value_ints = [1]> () step = Constant <value_ints = [-1]> ()
+             y = Slice(x, from, to, axis, step) }""",
+        (2, 300),
+        "npu_tiny",
+    )
+    assert any("reverses 300 rows" in group.reason for group in made.recipe.fallbacks)
+
+
+@pytest.mark.parametrize("name", ["npu_tiny/8K", "rk3588_npu"])
+def test_groups_with_a_channel_multiplier_are_cut_at_whole_blocks(name: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((1, 8, 6, 6))
+    w = builder.constant(builder.normal((16, 1, 3, 3), 0.3))
+    made = builder.add("Conv", [x.name, w], [("f32", (1, 16, 4, 4))], group=8)
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware(name))
