@@ -9,7 +9,7 @@ from stages.compiler.pipeline import Compiled
 from stages.recipe.decisions import Engine
 from tests.compiler.judged import case_of, compile_and_judge
 from tests.compiler.model_builder import ModelBuilder
-from tests.compiler.specs import NAMES, hardware
+from tests.compiler.specs import NAMES, hardware, with_sram
 from tests.recipe.onnx_models import parse
 
 RANDOM = np.random.default_rng(5)
@@ -64,3 +64,21 @@ def test_groups_with_a_channel_multiplier_are_cut_at_whole_blocks(name: str) -> 
     w = builder.constant(builder.normal((16, 1, 3, 3), 0.3))
     made = builder.add("Conv", [x.name, w], [("f32", (1, 16, 4, 4))], group=8)
     compile_and_judge(case_of(builder.model(made), builder.feeds), hardware(name))
+
+
+def test_a_core_that_cannot_add_to_its_sums_contracts_in_one_step() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((24, 1568))
+    parameters = [builder.constant(np.float32(4 / 127)), builder.constant(np.int8(0))]
+    (stored,) = builder.add("QuantizeLinear", [x.name, *parameters], [("i8", x.shape)])
+    (left,) = builder.add("DequantizeLinear", [stored.name, *parameters], [("f32", x.shape)])
+    weights = builder.constant(builder.random.integers(-127, 128, (1568, 16)).astype(np.int8))
+    (right,) = builder.add("DequantizeLinear", [weights, *parameters], [("f32", (1568, 16))])
+    (product,) = builder.add("MatMul", [left.name, right.name], [("f32", (24, 16))])
+    coarse = [builder.constant(np.float32(0.5)), parameters[1]]
+    made = builder.add("QuantizeLinear", [product.name, *coarse], [("i8", (24, 16))])
+    case = case_of(builder.model(made), builder.feeds)
+    compiled = compile_and_judge(case, with_sram(hardware("ethos_u65_512"), 24 * 1024))
+    (group,) = (g for g in compiled.recipe.groups if g.engine is Engine.TENSOR_CORE)
+    assert group.tile is not None
+    assert group.tile.reduction == 1568
