@@ -51,7 +51,8 @@ def draft_of(text: str, data: Data | None = None, spec: HardwareSpec | None = No
     Where the text has no groups, each operator is one.
     """
     spec = spec or hardware("npu_tiny")
-    recipe = parse_recipe(f"recipe m for {spec.name} {spec.version}\n{dedent(text)}")
+    body = dedent(text) if "group " in text else tidy(text)
+    recipe = parse_recipe(f"recipe m for {spec.name} {spec.version}\n{body}")
     random = np.random.default_rng(7)
     given = dict(data or {})
     constants = {
@@ -114,4 +115,4 @@ def random_array(tensor_type: TensorType, random: np.random.Generator) -> Array:
 
 def _array(data: Array | float, tensor_type: TensorType) -> Array:
     numbers = np.asarray(data).astype(tensor_type.dtype.numpy)
-    return np.ascontiguousarray(np.broadcast_to(numbers, tensor_type.shape))
+    return np.array(np.broadcast_to(numbers, tensor_type.shape), order="C")
