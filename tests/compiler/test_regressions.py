@@ -82,3 +82,23 @@ def test_a_core_that_cannot_add_to_its_sums_contracts_in_one_step() -> None:
     (group,) = (g for g in compiled.recipe.groups if g.engine is Engine.TENSOR_CORE)
     assert group.tile is not None
     assert group.tile.reduction == 1568
+
+
+@pytest.mark.parametrize("name", ["npu_tiny", "nvidia_t4"])
+def test_a_constant_that_is_joined_takes_the_layout_of_the_others(name: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((1, 8, 6, 6))
+    w = builder.constant(builder.normal((12, 8, 1, 1), 0.3))
+    (part,) = builder.add("Conv", [x.name, w], [("f32", (1, 12, 6, 6))])
+    extra = builder.constant(builder.normal((2, 12, 6, 6)))
+    made = builder.add("Concat", [extra, part.name], [("f32", (3, 12, 6, 6))], axis=0)
+    made += builder.add("Concat", [part.name, extra], [("f32", (3, 12, 6, 6))], axis=0)
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware(name))
+
+
+def test_a_scalar_goes_through_a_sigmoid() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((3, 5))
+    (mean,) = builder.add("ReduceMean", [x.name], [("f32", ())], axes=[0, 1], keepdims=0)
+    made = [builder.float_like("Sigmoid", mean)]
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny"))
