@@ -54,6 +54,17 @@ def test_subgraphs_capture_outer_values():
     assert call.inputs == ("c", "d", "x")
 
 
+def test_small_constants_that_a_subgraph_captures_move_into_it():
+    text = (
+        "g (bool c, float[3] x) => (float[3] y) <float[3] w = {1,2,3}, int64[1] s = {3}> "
+        "{ y = If (c) <then_branch = t () => (float[3] a) { a = Add(x, w) }, "
+        "else_branch = f () => (float[3] b) { b = Reshape(x, s) }> }"
+    )
+    graph = check(parse(text), {"c": np.array(True), "x": np.ones(3, np.float32)})
+    assert graph.operators[0].attributes["names"] == ("c", "x")
+    assert graph.constants == ()
+
+
 def test_loop_and_scan():
     text = (
         "g (float[4] x, float[5,4] s) => (float[4] y, float[5,4] ys) "

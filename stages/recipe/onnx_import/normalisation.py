@@ -7,12 +7,13 @@ import numpy as np
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.contractions import present
 from stages.recipe.onnx_import.translation import (
+    Attributes,
     NotRepresentable,
     Translation,
     Translator,
     axis_of,
 )
-from stages.tensors import TensorType
+from stages.tensors import DType, TensorType
 
 
 def batch_norm(t: Translation) -> None:
@@ -23,12 +24,41 @@ def batch_norm(t: Translation) -> None:
 
 
 def layer_norm(t: Translation) -> None:
-    """LayerNormalization, where only its first output is read."""
-    if t.has_output(1) or t.has_output(2):
-        raise NotRepresentable
+    """LayerNormalization; its mean and deviation are computed beside it where they are read."""
     x, scale, *rest = present(t)
     axis = axis_of(t.node.integer("axis", -1), t.type(x).rank)
+    if t.has_output(1) or t.has_output(2):
+        emit_moments(t, x, axis)
     emit_layer_norm(t, x, [scale, *rest], axis)
+
+
+def emit_moments(t: Translation, x: str, axis: int) -> None:
+    """Emit outputs 1 and 2 of a layer normalisation: mean, and 1 / standard deviation."""
+    source = t.type(x)
+    mean, inverse = (t.node.proto.output[i] if t.has_output(i) else "" for i in (1, 2))
+    stated = t.type(mean or inverse)
+    if stated.dtype is not source.dtype or source.dtype is not DType.F32:
+        raise NotRepresentable
+    axes = tuple(range(axis, source.rank))
+    kept = TensorType(source.dtype, (*source.shape[:axis], *([1] * len(axes))))
+    attributes: Attributes = {"axes": axes, "keepdims": 1}
+    if mean:
+        t.emit(Kind.REDUCE_MEAN, (x,), attributes, output=mean)
+    else:
+        mean = t.step(Kind.REDUCE_MEAN, (x,), kept, attributes)
+    if not inverse:
+        return
+    centred = t.step(Kind.SUB, (x, mean), source)
+    squares = t.step(Kind.MUL, (centred, centred), source)
+    variance = t.step(Kind.REDUCE_MEAN, (squares,), kept, attributes)
+    epsilon = t.scalar("epsilon", t.node.number("epsilon", 1e-5), source.dtype)
+    root = t.step(Kind.SQRT, (t.step(Kind.ADD, (variance, epsilon), kept),), kept)
+    t.emit(Kind.RECIPROCAL, (root,), output=inverse)
+
+
+def bools_like(tensor_type: TensorType) -> TensorType:
+    """A type of the same shape that holds truth values."""
+    return TensorType(DType.BOOL, tensor_type.shape)
 
 
 def emit_layer_norm(
@@ -108,7 +138,7 @@ def rms_norm(t: Translation) -> None:
 
 
 def lp_norm(t: Translation) -> None:
-    """LpNormalization."""
+    """LpNormalization; a slice whose norm is zero stays zero."""
     kinds = {1: Kind.REDUCE_L1, 2: Kind.REDUCE_L2}
     order = t.node.integer("p", 2)
     x = t.operand(0)
@@ -119,7 +149,9 @@ def lp_norm(t: Translation) -> None:
     shape = tuple(1 if index == axis else extent for index, extent in enumerate(source.shape))
     kept = TensorType(source.dtype, shape)
     norm = t.step(kinds[order], (x,), kept, {"axes": (axis,), "keepdims": 1})
-    t.emit(Kind.DIV, (x, norm))
+    is_zero = t.step(Kind.EQUAL, (norm, t.scalar("zero", 0, source.dtype)), bools_like(kept))
+    divisor = t.step(Kind.WHERE, (is_zero, t.scalar("one", 1, source.dtype), norm), kept)
+    t.emit(Kind.DIV, (x, divisor))
 
 
 TABLE: dict[str, Translator] = {
