@@ -16,10 +16,10 @@ Written by `python -m tests.conformance`; don't edit.
 
 Every test that `onnx.backend.test` generates (onnx {onnx}) is normalised, imported, compiled for
 `{hardware}` and run on its simulated device. Results are compared with the expected ones twice:
-those of the imported graph within the test's own tolerance and 1e-5 of the output's range, those of the
-device within 1 % of it, since it computes in 16 bits. Tests feed axes and shapes that models hold as
-constants: one that is refused is tried again with inputs made constants, and counted in the third
-column.
+those of the imported graph within the test's own tolerance and 1e-5 of the output's range, those of
+the device within 1 % of it, since it computes in 16 bits. Tests feed axes and shapes that models
+hold as constants: one that is refused is tried again with inputs made constants, and counted in the
+third column.
 """
 
 _MEANINGS = {
