@@ -35,6 +35,7 @@ def test_a_value_read_twice_is_one_operand():
     text = "g (float[2,3] x) => (float[2,3] y) { y = Hardmax(x) z = Unique(x) }"
     graph = check(parse(text))
     assert host_types(graph) == ["Hardmax"]
+    assert "why" not in graph.operators[0].attributes
     text = "g (float[4] x, int64[4] i) => (float[4] y) { y = ScatterElements(x, i, x) }"
     feeds = {"x": np.arange(4, dtype=np.float32), "i": np.array([3, 2, 1, 0])}
     graph = check(parse(text), feeds)

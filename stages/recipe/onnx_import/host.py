@@ -6,30 +6,34 @@ from collections.abc import Mapping
 
 from onnx import NodeProto
 
+from stages.recipe.graph import Attribute
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.evaluation import as_tensor, is_small
 from stages.recipe.onnx_import.node import captured_names, operand_names, subgraphs
 from stages.recipe.onnx_import.translation import GraphBuilder, Translation
 
 
-def emit_host_call(translation: Translation, opsets: Mapping[str, int]) -> None:
-    """Append the node as a `host_call`."""
+def emit_host_call(translation: Translation, opsets: Mapping[str, int], why: str) -> None:
+    """Append the node as a `host_call`; `why` it isn't another kind, where one could be meant."""
     builder = translation.builder
     node = _with_captured_constants(builder, translation.node.proto)
     names = operand_names(node)
     results = tuple(name for name in node.output if name)
     versions = {domain or "ai.onnx": version for domain, version in opsets.items()}
+    attributes: dict[str, Attribute] = {
+        "node": node.SerializeToString(deterministic=True),
+        "names": names,
+        "results": results,
+        "opsets": tuple(f"{domain}:{versions[domain]}" for domain in sorted(versions)),
+    }
+    if why:
+        attributes["why"] = why
     builder.append(
         translation.node.label,
         Kind.HOST_CALL,
         [builder.resolve(name) for name in names],
         results,
-        {
-            "node": node.SerializeToString(deterministic=True),
-            "names": names,
-            "results": results,
-            "opsets": tuple(f"{domain}:{versions[domain]}" for domain in sorted(versions)),
-        },
+        attributes,
     )
 
 

@@ -19,7 +19,7 @@ from stages.tensors import DType, TensorType
 def batch_norm(t: Translation) -> None:
     """BatchNormalization in inference."""
     if t.node.integer("training_mode", 0) or t.has_output(1):
-        raise NotRepresentable
+        raise NotRepresentable("it trains")
     t.emit(Kind.BATCH_NORM, t.operands()[:5], {"epsilon": t.node.number("epsilon", 1e-5)})
 
 
@@ -38,7 +38,7 @@ def emit_moments(t: Translation, x: str, axis: int) -> None:
     mean, inverse = (t.node.proto.output[i] if t.has_output(i) else "" for i in (1, 2))
     stated = t.type(mean or inverse)
     if stated.dtype is not source.dtype or source.dtype is not DType.F32:
-        raise NotRepresentable
+        raise NotRepresentable(f"its moments are {stated}")
     axes = tuple(range(axis, source.rank))
     kept = TensorType(source.dtype, (*source.shape[:axis], *([1] * len(axes))))
     attributes: Attributes = {"axes": axes, "keepdims": 1}
@@ -72,19 +72,14 @@ def emit_layer_norm(
 
 
 def _fitted(t: Translation, parameter: str, shape: tuple[int, ...]) -> str:
-    if t.shape(parameter) == shape:
-        return parameter
+    """A constant parameter in the shape of the normalised axes; another one as it is."""
     data = t.data(parameter)
+    if data is None or data.shape == shape:
+        return parameter
     try:
-        np.broadcast_shapes(t.shape(parameter), shape)
-    except ValueError:
-        raise NotRepresentable from None
-    if np.broadcast_shapes(t.shape(parameter), shape) != shape:
-        raise NotRepresentable
-    if data is not None:
         return t.constant("parameter", np.broadcast_to(data, shape).copy())
-    wanted = TensorType(t.type(parameter).dtype, shape)
-    return t.step(Kind.EXPAND, (parameter,), wanted, {"shape": shape})
+    except ValueError:
+        raise NotRepresentable(f"a parameter of shape {list(data.shape)} doesn't fit") from None
 
 
 def instance_norm(t: Translation) -> None:
@@ -102,7 +97,7 @@ def group_norm(t: Translation) -> None:
     groups = t.node.integer("num_groups", 1)
     batch, channels, *spatial = source.shape
     if not groups or channels % groups:
-        raise NotRepresentable
+        raise NotRepresentable(f"{channels} channels don't divide into {groups} groups")
     rest = int(np.prod([channels // groups, *spatial], dtype=np.int64))
     grouped = t.reshaped(x, (batch, groups, rest))
     attributes = {"epsilon": t.node.number("epsilon", 1e-5)}
@@ -123,7 +118,7 @@ def group_norm(t: Translation) -> None:
 def rms_norm(t: Translation) -> None:
     """RMSNormalization of opset 23, and ONNX Runtime's SimplifiedLayerNormalization."""
     if t.has_output(1) or not t.result.dtype.is_float:
-        raise NotRepresentable
+        raise NotRepresentable("its deviation is read")
     x, scale = t.operand(0), t.operand(1)
     source = t.type(x)
     axis = axis_of(t.node.integer("axis", -1), source.rank)
@@ -144,7 +139,7 @@ def lp_norm(t: Translation) -> None:
     x = t.operand(0)
     source = t.type(x)
     if order not in kinds:
-        raise NotRepresentable
+        raise NotRepresentable(f"its norm is of order {order}")
     axis = axis_of(t.node.integer("axis", -1), source.rank)
     shape = tuple(1 if index == axis else extent for index, extent in enumerate(source.shape))
     kept = TensorType(source.dtype, shape)
