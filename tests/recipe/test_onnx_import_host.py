@@ -166,6 +166,12 @@ def test_external_data_is_refused():
         import_model(model)
 
 
+def test_constants_that_do_not_fill_their_shape_are_refused():
+    model = parse("g (float[2] x) => (float[2] y) <float[2] w = {1}> { y = Add(x, w) }")
+    with pytest.raises(InputError, match=r"the data of %w don't fill its shape \[2\]"):
+        import_model(model)
+
+
 def test_a_mistyped_attribute_is_refused():
     model = parse("g (float[2,2] x) => (float[2,2] y) { y = Softmax<axis=1.5>(x) }")
     with pytest.raises(InputError, match="attribute `axis` of Softmax has the wrong type"):

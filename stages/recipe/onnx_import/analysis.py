@@ -77,7 +77,7 @@ def analyse(model: ModelProto) -> Analysis:
     """Read a model's values in order, folding nodes whose results are known already.
 
     Raises:
-        InputError: weights were left outside the model.
+        InputError: weights were left outside the model, or don't fill their shape.
     """
     opsets = {canonical_domain(entry.domain): entry.version for entry in model.opset_import}
     analysis = Analysis(opsets)
@@ -108,7 +108,15 @@ def _add_initializer(analysis: Analysis, tensor: TensorProto) -> None:
         known = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
         analysis.types[tensor.name] = Untyped(f"has elements of type {name}", proto=known)
         return
-    _add_constant(analysis, tensor.name, numpy_helper.to_array(tensor))
+    try:
+        data = numpy_helper.to_array(tensor)
+    except ValueError as error:
+        raise InputError(
+            f"the data of %{tensor.name} don't fill its shape {list(tensor.dims)}: {error}",
+            where=f"initialiser %{tensor.name}",
+            hint="export the model again; its file may be truncated",
+        ) from error
+    _add_constant(analysis, tensor.name, data)
 
 
 def _add_constant(analysis: Analysis, name: str, data: Array) -> None:
