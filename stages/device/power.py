@@ -10,6 +10,7 @@ from stages.plan.instructions import DDR, SRAM, Instruction, Opcode, Plan, Regio
 from stages.tensors import DType
 
 _LEAKAGE_CELSIUS = 25.0  # the temperature of the spec's leakage
+_MOST_DOUBLINGS = 30.0  # far beyond any critical temperature: a thermal runaway stays finite
 _FEMTOJOULES_PER_NANOSECOND_AT_ONE_WATT = 1_000_000
 
 
@@ -80,7 +81,7 @@ def _touched_bytes(region: Region) -> int:
 
 def leakage_watts(power: Power, celsius: float) -> float:
     """Leakage doubles with every `leakage_doubling_celsius`."""
-    doublings = (celsius - _LEAKAGE_CELSIUS) / power.leakage_doubling_celsius
+    doublings = min((celsius - _LEAKAGE_CELSIUS) / power.leakage_doubling_celsius, _MOST_DOUBLINGS)
     return float(power.leakage_milliwatts / 1000 * 2.0**doublings)
 
 
