@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from stages.recipe.decisions import Recipe, Target
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.operators import TABLE, IllegalOperatorError, agrees, infer
-from stages.recipe.printer import print_operator, print_value, print_value_name, quoted
+from stages.recipe.printer import print_line, print_operator, print_value_name, quoted
 from stages.recipe.refusal import IllegalRecipeError, refuse
 from stages.recipe.verify_decisions import (
     verify_allocations,
@@ -59,11 +60,10 @@ def _verify_values(recipe: Recipe) -> None:
     seen: set[str] = set()
     for keyword, names in (("input", graph.inputs), ("const", graph.constants)):
         for name in names:
-            line = f"{keyword} {print_value(recipe, name)}"
-            _define(recipe, name, seen, line)
+            _define(recipe, name, seen, partial(print_line, recipe, name, keyword))
     labels: set[str] = set()
     for operator in graph.operators:
-        line = print_operator(recipe, operator)
+        line = partial(print_operator, recipe, operator)
         if operator.name in labels:
             refuse(
                 f"two operators are named {quoted(operator.name)}",
@@ -88,7 +88,7 @@ def _verify_values(recipe: Recipe) -> None:
             spot = print_value_name(name)
             refuse(
                 f"output {spot} isn't defined",
-                f"output {spot}",
+                partial("output {}".format, spot),
                 spot,
                 "name a value that the graph defines",
             )
@@ -102,19 +102,19 @@ def _verify_values(recipe: Recipe) -> None:
                 spot = print_value_name(name)
                 refuse(
                     f"{spot} has a {what}, but nothing defines it",
-                    f"value {print_value(recipe, name)}",
+                    partial(print_line, recipe, name),
                     spot,
                     f"remove the {what}, or define the value",
                 )
 
 
-def _define(recipe: Recipe, name: str, seen: set[str], line: str) -> None:
-    spot = print_value_name(name)
+def _define(recipe: Recipe, name: str, seen: set[str], line: Callable[[], str]) -> None:
     if not name:
         return
-    if name in seen:
-        refuse(f"{spot} is defined twice", line, spot, "give every value its own name")
-    if name not in recipe.graph.types:
+    if name in seen or name not in recipe.graph.types:
+        spot = print_value_name(name)
+        if name in seen:
+            refuse(f"{spot} is defined twice", line, spot, "give every value its own name")
         refuse(f"{spot} has no type", line, spot, "declare the type of every value")
     seen.add(name)
 
@@ -122,14 +122,14 @@ def _define(recipe: Recipe, name: str, seen: set[str], line: str) -> None:
 def _verify_constants(recipe: Recipe, constants: Mapping[str, Array]) -> None:
     """Each constant has data of its declared type."""
     for name in recipe.graph.constants:
-        spot = print_value_name(name)
-        line = f"const {print_value(recipe, name)}"
+        line = partial(print_line, recipe, name, "const")
         if name not in constants:
+            spot = print_value_name(name)
             refuse(f"the data of {spot} is missing", line, spot, "give an array for every constant")
         array, declared = constants[name], recipe.graph.types[name]
         if array.dtype != declared.dtype.numpy or array.shape != declared.shape:
             refuse(
-                f"the data of {spot} is {array.dtype}{list(array.shape)}",
+                f"the data of {print_value_name(name)} is {array.dtype}{list(array.shape)}",
                 line,
                 str(declared),
                 "declare the type that the data has",
@@ -139,7 +139,7 @@ def _verify_constants(recipe: Recipe, constants: Mapping[str, Array]) -> None:
 def _verify_operator(recipe: Recipe, operator: Operator) -> None:
     """Operands, attributes and result types agree with the operator table."""
     types = recipe.graph.types
-    line = print_operator(recipe, operator)
+    line = partial(print_operator, recipe, operator)
     operands = [types[name] if name else None for name in operator.inputs]
     declared = [types[name] for name in operator.outputs if name]
     row = TABLE[operator.kind]
