@@ -37,18 +37,12 @@ class Board:
     """Answers by step. Steps are written from many threads."""
 
     answers: dict[Step, Answer] = field(default_factory=dict)
-    skipped: set[Step] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def post(self, step: Step, answer: Answer) -> None:
         """Keeps an answer; a second attempt replaces the first."""
         with self._lock:
             self.answers[step] = answer
-
-    def skip(self, step: Step) -> None:
-        """Notes that a step couldn't begin, since one before it gave no result."""
-        with self._lock:
-            self.skipped.add(step)
 
     def result(self, step: Step) -> StageResult | None:
         """The step's result, or None where it has none."""

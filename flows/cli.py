@@ -67,7 +67,3 @@ def call(arguments: Sequence[str]) -> Outcome | int:
 def main() -> None:
     """The entry point of the `recipe` script."""
     sys.exit(int(call(sys.argv[1:])))
-
-
-if __name__ == "__main__":
-    main()

@@ -127,12 +127,9 @@ class FlowServer:
 
     def _start(self) -> _Record:
         port = _free_port()
-        command = [sys.executable, "-m", "uvicorn", "--factory"]
-        command += ["prefect.server.api.server:create_app", "--host", "127.0.0.1"]
-        command += ["--port", str(port), "--log-level", "error", "--lifespan", "on"]
         with (self.home / "server.log").open("w") as log:
             process = subprocess.Popen(
-                command,
+                server_command(port),
                 env={**os.environ, **_SERVER_ONLY},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -150,6 +147,13 @@ class FlowServer:
             hint="read that log; or start your own with `prefect server start` and set "
             f"{API_VARIABLE}",
         )
+
+
+def server_command(port: int) -> list[str]:
+    """The command line of a server at this port of the loopback address."""
+    application = "prefect.server.api.server:create_app"
+    command = [sys.executable, "-m", "uvicorn", "--factory", application, "--host", "127.0.0.1"]
+    return [*command, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
 
 
 @contextmanager
@@ -170,7 +174,7 @@ def _free_port() -> int:
 def _answers(record: _Record) -> bool:
     try:
         with urllib.request.urlopen(f"{record.api_url}/health", timeout=5) as response:
-            return response.status == 200
+            return bool(response.status == 200)
     except (OSError, urllib.error.URLError):
         return False
 

@@ -33,6 +33,8 @@ class ValidateParams(_Section):
     max_relative_error: Annotated[float, Field(gt=0)] = 0.01
     min_sqnr_db: float = 30.0
     max_fallbacks: Annotated[int, Field(ge=0)] | None = None
+    max_sram_bytes: Count | None = None
+    max_ddr_bytes: Count | None = None
 
 
 class BenchmarkParams(_Section):

@@ -6,16 +6,18 @@ Importing this module imports Prefect, which takes a second; only `recipe run` d
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 from prefect import Task, flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.events.worker import EventsWorker
 from prefect.futures import PrefectFuture, wait
+from prefect.logging.handlers import APILogWorker
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.utilities.annotations import allow_failure
 
 from flows.board import Step, needs_of, steps_of
@@ -29,8 +31,11 @@ _ARTIFACT = "recipe-run"
 _RETRIED = frozenset({Stage.BENCHMARK, Stage.THERMAL_STRESS})
 _RETRIES = 2
 _RETRY_SECONDS = 1
+_DRAIN_SECONDS = 5.0
 _MOST_NAMES = 3
 _MOST_THREADS = 512  # they only wait; the processes bound what runs
+
+_THREADS = cast("TaskRunner[Any]", ThreadPoolTaskRunner(max_workers=_MOST_THREADS))
 
 _session: ContextVar[RunSession] = ContextVar("session")
 
@@ -41,9 +46,13 @@ def run_flow(session: RunSession) -> None:
     try:
         models = [model.name for model in session.request.models]
         devices = [device.name for device in session.request.devices]
-        recipe_run(models, devices, return_state=True)
+        state = recipe_run(models, devices, return_state=True)
+        if not session.reported:
+            state.result()  # raises what broke the flow itself
     finally:
         _session.reset(token)
+        for worker in (EventsWorker, APILogWorker):  # the server may end right after us
+            worker.drain_all(timeout=_DRAIN_SECONDS)
 
 
 def _flow_run_name() -> str:
@@ -58,7 +67,7 @@ def _names(names: list[str], what: str) -> str:
 @flow(
     name="recipe run",
     flow_run_name=_flow_run_name,
-    task_runner=ThreadPoolTaskRunner(max_workers=_MOST_THREADS),
+    task_runner=_THREADS,
     validate_parameters=False,
 )
 def recipe_run(models: list[str], hardware: list[str]) -> State[Any]:
@@ -75,6 +84,7 @@ def recipe_run(models: list[str], hardware: list[str]) -> State[Any]:
     create_markdown_artifact(
         results_markdown(session), key=_ARTIFACT, description="Results of every pair"
     )
+    session.reported = True
     outcome = worst(session.board.outcomes())
     message = f"{outcome.name}, exit code {outcome.value}"
     return Completed(message=message) if outcome is Outcome.PASSED else Failed(message=message)
@@ -114,16 +124,15 @@ def _make_task(stage: Stage) -> Task[..., Any]:
     def take(model: str, hardware: str) -> State[Any]:
         return _take(Step(stage, model, hardware))
 
-    take.__name__ = stage.value
     retried = stage in _RETRIED
-    return task(
-        take,
+    decorate = task(
         name=stage.value,
         cache_policy=NO_CACHE,
         retries=_RETRIES if retried else 0,
-        retry_delay_seconds=_RETRY_SECONDS if retried else 0,
+        retry_delay_seconds=_RETRY_SECONDS,
         retry_condition_fn=_is_device_error if retried else None,
     )
+    return decorate(take)
 
 
 _TASKS: dict[Stage, Task[..., Any]] = {stage: _make_task(stage) for stage in Stage}

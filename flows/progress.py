@@ -51,22 +51,31 @@ class Progress:
 
     def finished(self, step: Step, answer: Answer) -> None:
         """A stage gave a result, or failed."""
-        from rich.text import Text
-
         with self._lock:
             self._ended += 1
             if step in self._running:
                 self._running.remove(step)
             self._refresh()
-            width = len(str(self._total))
-            line = Text(f"[{self._ended:>{width}}/{self._total}] {step.stage:<14} ")
-            line.append(printable(f"{step.subject}  "))
+            line = self._beginning(step)
             if isinstance(answer, StageFailure):
                 self._fail(line, answer)
             elif not self._quiet or answer.verdict == FAIL:
                 line.append(answer.verdict, style=_STYLES.get(answer.verdict, ""))
                 line.append(f"  {printable(answer.figure)}  {answer.seconds:.1f} s")
                 self._console.print(line, soft_wrap=True)
+
+    def skipped(self, step: Step) -> None:
+        """A stage couldn't begin, since one before it gave no result."""
+        with self._lock:
+            self._ended += 1
+            if not self._quiet:
+                self._console.print(self._beginning(step).append("skipped"), soft_wrap=True)
+
+    def _beginning(self, step: Step) -> Text:
+        from rich.text import Text
+
+        count = f"[{self._ended:>{len(str(self._total))}}/{self._total}]"
+        return Text(printable(f"{count} {step.stage:<14} {step.subject}  "))
 
     def _fail(self, line: Text, failure: StageFailure) -> None:
         line.append(failure.outcome.name, style="bold red")

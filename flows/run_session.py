@@ -14,7 +14,10 @@ from flows.stage_process import StageCall, StageProcesses
 
 @dataclass(slots=True)
 class RunSession:
-    """Shared by the tasks of one run. `calls` makes the stage's call for a step."""
+    """Shared by the tasks of one run.
+
+    `calls` makes the stage's call for a step; `reported` says that the flow came to its end.
+    """
 
     request: RunRequest
     processes: StageProcesses
@@ -22,6 +25,7 @@ class RunSession:
     calls: Callable[[Step, RunRequest], StageCall] = call_of
     board: Board = field(default_factory=Board)
     clock: Clock = field(default_factory=Clock)
+    reported: bool = False
     _early: dict[Step, Future[Answer]] = field(default_factory=dict)
 
     def begin(self, steps: list[Step]) -> None:
@@ -33,7 +37,7 @@ class RunSession:
     def take(self, step: Step) -> Answer | None:
         """Runs a step, or awaits one that was begun; None where a step before it gave no result."""
         if any(self.board.result(need) is None for need in needs_of(step)):
-            self.board.skip(step)
+            self.progress.skipped(step)
             return None
         early = self._early.pop(step, None)
         return self._run(step) if early is None else early.result()

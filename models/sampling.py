@@ -74,9 +74,7 @@ def speech_frame(rng: np.random.Generator, types: Types) -> Sample:
     return sample
 
 
-def _write_line(
-    rng: np.random.Generator, page: NDArray[np.float32], top: int, height: int
-) -> None:
+def _write_line(rng: np.random.Generator, page: NDArray[np.float32], top: int, height: int) -> None:
     """Draws glyphs, each a few straight strokes, in place."""
     stroke = max(1, height // 10)
     low, high = top + height // 6, top + height - height // 6

@@ -105,7 +105,7 @@ transformer_block (int64[1,16] tokens) => (float[1,16,32] states) {
 
 
 def residual_cnn() -> onnx.ModelProto:
-    """Conv, BatchNormalization, ReLU, pooling, a residual sum, Gemm; f32[1,3,32,32] -> f32[1,10]."""
+    """Conv, BatchNormalization, ReLU, pooling, a residual, Gemm; f32[1,3,32,32] -> f32[1,10]."""
     rng = np.random.default_rng(11)
     weights: dict[str, NDArray[np.generic]] = {
         "c1.w": convolution_weight(rng, 16, 3, 3),
@@ -160,12 +160,12 @@ def transformer_block() -> onnx.ModelProto:
 
 
 def quantized_cnn() -> onnx.ModelProto:
-    """`residual_cnn` quantised to int8 by ONNX Runtime, as QuantizeLinear/DequantizeLinear pairs."""
+    """`residual_cnn` in int8, as QuantizeLinear/DequantizeLinear pairs."""
     return quantize(residual_cnn(), QuantizedForm.PAIRS)
 
 
 def quantized_operators_cnn() -> onnx.ModelProto:
-    """`residual_cnn` quantised to int8 by ONNX Runtime, as QLinear operators."""
+    """`residual_cnn` in int8, as QLinear operators."""
     return quantize(residual_cnn(), QuantizedForm.OPERATORS)
 
 

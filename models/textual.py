@@ -52,7 +52,9 @@ def vector(rng: np.random.Generator, length: int, spread: float = 0.1) -> NDArra
     return (rng.standard_normal(length) * spread).astype(np.float32)
 
 
-def batch_norm(rng: np.random.Generator, name: str, channels: int) -> dict[str, NDArray[np.generic]]:
+def batch_norm(
+    rng: np.random.Generator, name: str, channels: int
+) -> dict[str, NDArray[np.generic]]:
     """Parameters NAME.scale, .bias, .mean, .var of a BatchNormalization, away from 1 and 0."""
     return {
         f"{name}.scale": rng.uniform(0.5, 1.5, channels).astype(np.float32),

@@ -33,7 +33,9 @@ def resnet18w16() -> Exportable:
 
 def resnet50() -> Exportable:
     """ResNet-50; f32[1,3,224,224] -> f32[1,1000]."""
-    return _seeded("resnet50", lambda: _ResNet(_Bottleneck, [3, 4, 6, 3], 64, 1000), (1, 3, 224, 224))
+    return _seeded(
+        "resnet50", lambda: _ResNet(_Bottleneck, [3, 4, 6, 3], 64, 1000), (1, 3, 224, 224)
+    )
 
 
 def mobilenetv2() -> Exportable:
@@ -94,11 +96,11 @@ def _measure_statistics(module: nn.Module, shape: Sequence[int]) -> None:
             module(torch.randn(_MEASURING_BATCH, *shape[1:]))
 
 
-def _convolve(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Module:
+def _convolve(
+    inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1
+) -> nn.Module:
     """Convolution without bias, padded to keep the size at stride 1, and batch normalisation."""
-    convolution = nn.Conv2d(
-        inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False
-    )
+    convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs))
 
 
@@ -109,8 +111,10 @@ class _BasicBlock(nn.Module):
         super().__init__()
         self.first = _convolve(inputs, width, 3, stride)
         self.second = _convolve(width, width, 3)
-        self.shortcut = nn.Identity() if inputs == width and stride == 1 else _convolve(
-            inputs, width, 1, stride
+        self.shortcut = (
+            nn.Identity()
+            if inputs == width and stride == 1
+            else _convolve(inputs, width, 1, stride)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -136,7 +140,11 @@ class _Bottleneck(nn.Module):
 
 class _ResNet(nn.Module):
     def __init__(
-        self, block: type[_BasicBlock | _Bottleneck], depths: Sequence[int], width: int, classes: int
+        self,
+        block: type[_BasicBlock | _Bottleneck],
+        depths: Sequence[int],
+        width: int,
+        classes: int,
     ) -> None:
         super().__init__()
         self.stem = nn.Sequential(_convolve(3, width, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
@@ -161,7 +169,10 @@ class _InvertedResidual(nn.Module):
         inner = inputs * expansion
         widen = [] if expansion == 1 else [_convolve(inputs, inner, 1), nn.ReLU6()]
         self.body = nn.Sequential(
-            *widen, _convolve(inner, inner, 3, stride, inner), nn.ReLU6(), _convolve(inner, outputs, 1)
+            *widen,
+            _convolve(inner, inner, 3, stride, inner),
+            nn.ReLU6(),
+            _convolve(inner, outputs, 1),
         )
         self.is_residual = stride == 1 and inputs == outputs
 

@@ -177,7 +177,7 @@ def format_cycles(cycles: int) -> str:
 
 
 def format_frequency(frequency_hz: int) -> str:
-    """Hertz for people: `1 GHz`, `312.5 MHz`."""
+    """Hertz for people: `1 GHz`, `1.59 GHz`, `313 MHz`."""
     return _scaled(frequency_hz, (("GHz", 10**9), ("MHz", 10**6), ("kHz", 10**3), ("Hz", 1)))
 
 
@@ -188,17 +188,22 @@ def format_bandwidth(bytes_per_second: int) -> str:
 
 
 def _scaled(value: int, steps: tuple[tuple[str, int], ...]) -> str:
-    """The value in the first unit that it reaches, to three significant digits or exact."""
-    magnitude = abs(value)
-    unit, factor = next((step for step in steps if magnitude >= step[1]), steps[-1])
+    """The value in the largest unit that it reaches, exact or to three significant digits."""
+    magnitude, sign = abs(value), "-" if value < 0 else ""
+    for unit, factor in steps:
+        text = _three_digits(magnitude, factor)
+        if magnitude >= factor or text == "1":
+            return f"{sign}{text} {unit}"
+    return f"{sign}{magnitude} {steps[-1][0]}"
+
+
+def _three_digits(magnitude: int, factor: int) -> str:
+    """The quotient as a decimal: whole where it is whole, rounded half up elsewhere."""
     whole, rest = divmod(magnitude, factor)
-    sign = "-" if value < 0 else ""
     if rest == 0:
-        return f"{sign}{whole:,} {unit}"
-    decimals = max(0, 3 - len(str(whole)))
-    hundredths = (magnitude * 10**decimals * 2 + factor) // (factor * 2)
-    digits = f"{hundredths:0{decimals + 1}d}"
-    if decimals == 0:
-        return f"{sign}{hundredths:,} {unit}"
-    text = f"{digits[:-decimals]}.{digits[-decimals:]}".rstrip("0").rstrip(".")
-    return f"{sign}{text} {unit}"
+        return f"{whole:,}"
+    decimals = max(0, 3 - len(str(whole))) if whole else 3
+    scaled = (magnitude * 10**decimals * 2 + factor) // (factor * 2)
+    digits, fraction = divmod(scaled, 10**decimals)
+    tail = f".{fraction:0{decimals}d}".rstrip("0").rstrip(".") if decimals else ""
+    return f"{digits:,}{tail}"

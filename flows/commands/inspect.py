@@ -24,7 +24,6 @@ def show(
 ) -> None:
     """Print a package's recipe, or its plan and memory map."""
     from stages.package import read_package
-    from stages.report.memory_map import print_memory_map
 
     content = read_package(package)
     terminal = options(context).terminal
@@ -33,7 +32,12 @@ def show(
 
         terminal.result(print_plan(content.plan))
     if memory:
-        terminal.result(print_memory_map(content.plan))
+        from flows.places import hardware_path
+        from stages.hardware.load import load_spec
+        from stages.plan.memory_map import print_memory_map
+
+        spec = load_spec(hardware_path(content.plan.hardware, options(context).project))
+        terminal.result(print_memory_map(content.plan, spec))
     if not plan and not memory:
         from stages.recipe.text import print_recipe
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stages.compiler.draft import Draft, Pass, first_draft
+from stages.compiler.draft import Pass, first_draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment
 from stages.compiler.passes.canonicalize import Canonicalize
@@ -14,23 +14,31 @@ from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
+from stages.compiler.passes.quantize import QuantizeByRanges
 from stages.compiler.passes.recognize import Recognize
+from stages.compiler.passes.sink_dequantize import SinkDequantize
+from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Graph
 from stages.tensors import Array
 
-PASSES: tuple[Pass, ...] = (
-    Canonicalize(),
-    Recognize(),
-    FoldAffine(),
-    PrivatizeDequantize(),
-    Fuse(),
-    Precision(),
-    Order(),
-    AssignLayouts(),
-)
+
+def passes(quantization: Quantization | None) -> tuple[Pass, ...]:
+    """Every pass, in order."""
+    return (
+        Canonicalize(),
+        Recognize(),
+        FoldAffine(),
+        *([QuantizeByRanges(quantization)] if quantization is not None else []),
+        SinkDequantize(),
+        PrivatizeDequantize(),
+        Fuse(),
+        Precision(),
+        Order(),
+        AssignLayouts(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +52,20 @@ class Compiled:
     constants: Mapping[str, Array]
 
 
-def compile_graph(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> Compiled:
-    """Compile a graph for a device.
+def compile_graph(
+    graph: Graph,
+    constants: Mapping[str, Array],
+    spec: HardwareSpec,
+    quantization: Quantization | None = None,
+) -> Compiled:
+    """Compile a graph for a device, in int8 where a quantisation gives ranges.
 
     Raises:
         CompileError: no recipe for this device exists; the message says why.
     """
-    draft = run_passes(first_draft(graph, constants, spec), spec)
+    draft = first_draft(graph, constants, spec)
+    for step in passes(quantization):
+        draft = step.run(draft, spec)
     planned, memory = Assignment(draft, spec).run()
     plan, weights = PlanEmitter(planned, memory, spec).emit()
     return Compiled(planned.recipe, plan, weights, planned.constants)
-
-
-def run_passes(draft: Draft, spec: HardwareSpec) -> Draft:
-    """The draft after every pass."""
-    for step in PASSES:
-        draft = step.run(draft, spec)
-    return draft

@@ -1,12 +1,13 @@
 """A real device behind a command of the user's.
 
-The command is called as `COMMAND PACKAGE_FOLDER --runs N --warmup N --seed N` and prints, as the last
-line of its standard output, a JSON object:
+It is called as `COMMAND PACKAGE_FOLDER --runs N --warmup N --seed N`, and the last line that it
+prints on standard output is a JSON object with as many positive integers as there are runs:
 
-    {"latencies_ns": [812345, ...]}                     as many as there are runs, positive integers
+    {"latencies_ns": [812345, 812391]}
 
-To compare outputs it is called as `COMMAND PACKAGE_FOLDER --infer INPUTS.npz OUTPUTS.npz`: arrays by
-input name in the first file, arrays by output name wanted in the second.
+To compare outputs it is called as `COMMAND PACKAGE_FOLDER --infer INPUTS.npz OUTPUTS.npz`. The
+first file is a samples file (`normalizer/samples.py`: keys `0/DTYPE/NAME`); it writes the second,
+with an array under each output's name.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from stages.device.functional import Execution
 from stages.device.samples import Samples
 from stages.errors import DeviceError
+from stages.normalizer.samples import save_samples
 from stages.package import Package
 from stages.tensors import Array
 
@@ -50,8 +52,7 @@ class CommandDevice:
         """One inference through files."""
         with tempfile.TemporaryDirectory() as scratch:
             given, wanted = Path(scratch, "inputs.npz"), Path(scratch, "outputs.npz")
-            with given.open("wb") as file:
-                np.savez(file, **dict(inputs))
+            save_samples(given, [inputs])
             self._call("--infer", str(given), str(wanted))
             try:
                 with np.load(wanted, allow_pickle=False) as content:

@@ -36,7 +36,7 @@ class Latencies:
             cycles = weathered_cycles(self.costs, self.climate, self.runs, divider)
             clock = self.climate.spec.clock_hz
             self._known[divider] = np.array(
-                [-(-count * NANOSECONDS_PER_SECOND // clock) for count in cycles.tolist()],
+                [max(1, -(-count * NANOSECONDS_PER_SECOND // clock)) for count in cycles.tolist()],
                 dtype=np.int64,
             )
         return self._known[divider]

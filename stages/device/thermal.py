@@ -20,6 +20,7 @@ from stages.device.power import idle_watts
 from stages.hardware.spec import HardwareSpec, Thermal, Trip
 
 _NS_PER_SECOND = 1e9
+_SENSOR_DECIMALS = 3  # Linux thermal zones report whole millidegrees
 Temperatures = NDArray[np.float64]
 
 
@@ -152,7 +153,7 @@ class Die:
     def poll_if_due(self) -> int:
         """Poll when the time has come; the clock divider that holds now."""
         while self.now_ns >= self.next_poll_ns:
-            self.governor.poll(self.junction_celsius)
+            self.governor.poll(round(self.junction_celsius, _SENSOR_DECIMALS))
             self.next_poll_ns += max(1, self.spec.thermal.poll_ns)
         return self.governor.divider
 

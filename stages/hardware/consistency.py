@@ -41,7 +41,8 @@ def _tensor_core(core: TensorCoreSection) -> Iterator[Refusal]:
                 f"{rate} is less than one for each of {core.array.instances} instances",
                 "the rate is the sum over all instances",
             )
-    if core.depthwise_macs_per_cycle > rates.get(core.array_dtype, 0):
+    peak = rates.get(core.array_dtype)
+    if peak is not None and core.depthwise_macs_per_cycle > peak:
         yield Refusal(
             ("tensor_core", "depthwise_macs_per_cycle"),
             f"{core.depthwise_macs_per_cycle} is more than the peak of {core.array_dtype}",
@@ -59,6 +60,12 @@ def _tensor_core(core: TensorCoreSection) -> Iterator[Refusal]:
 def _array_rate(core: TensorCoreSection, rate: int) -> Iterator[Refusal]:
     """The array's shape and its rate say the same, except where the rows and cols are a block."""
     array = core.array
+    if core.dataflow is not Dataflow.DOT_PRODUCT and core.weight_load:
+        yield Refusal(
+            ("tensor_core", "weight_load"),
+            f"{core.weight_load} cycles on a {core.dataflow} array",
+            "write `0 cycles`: only dot_product arrays wait for weights",
+        )
     if core.dataflow is Dataflow.BLOCKED:
         return
     if core.dataflow is not Dataflow.DOT_PRODUCT and array.depth != 1:

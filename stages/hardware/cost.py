@@ -105,15 +105,21 @@ def _dot_product_cycles(
 ) -> int:
     """Cycles on a dot-product array: rows pixels x cols output channels x depth input channels.
 
-    NVDLA's convolution pipeline (nvdla.org/hw/v1/ias/unit_description.html): one stripe operation
+    NVDLA's convolution pipeline (nvdla.org/hw/v1/ias/unit_description.html): one atomic operation
     a cycle, for each filter tap and each block of input channels. The depth is counted in bytes
-    there: a type of half the rate contracts half as many channels a cycle.
+    there: a type of half the rate contracts half as many channels a cycle. A stripe of pixels
+    shares a block of weights, and hides the load of the next one only if it is long enough: 16
+    atomic operations on NVDLA; 8 on Ethos-U (Vela's npu_performance.py, `cycles_wb`).
     """
     rate = core.macs_per_cycle[dtype]
     array_rate = core.macs_per_cycle[core.array_dtype]
     depth = max(1, core.depth * rate // array_rate)
-    blocks = groups * ceil_div(m, core.rows) * ceil_div(n, core.cols)
-    steps = ceil_div(blocks, core.instances) * taps * ceil_div(k, taps * depth)
+    blocks = groups * ceil_div(n, core.cols)
+    stripes = max(
+        ceil_div(blocks * ceil_div(m, core.rows), core.instances),
+        ceil_div(blocks, core.instances) * core.weight_load_cycles,
+    )
+    steps = stripes * taps * ceil_div(k, taps * depth)
     step_macs = core.rows * core.cols * depth * core.instances
     return ceil_div(steps * step_macs, rate) + core.fill_cycles
 

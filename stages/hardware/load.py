@@ -147,6 +147,7 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         max_m=core.limits.m,
         max_n=core.limits.n,
         max_k=core.limits.k,
+        weight_load_cycles=core.weight_load,
     )
 
 

@@ -159,6 +159,7 @@ class TensorCoreSection(Section):
     macs_per_cycle: Annotated[dict[ElementType, Count], Field(min_length=1)]
     depthwise_macs_per_cycle: CountOrZero
     fill: Cycles
+    weight_load: Cycles
     output_stage: list[OperatorKind]
     limits: InstructionLimits
 

@@ -36,7 +36,8 @@ class TensorCore:
 
     `macs_per_cycle` is the peak for each operand type over all instances; `array_dtype` is the
     type for which the array has the shape given. `output_stage` holds the operator kinds that act
-    on results as they drain, at no cost of their own. Limits bound one instruction.
+    on results as they drain, at no cost of their own. Limits bound one instruction. A dot-product
+    array holds each block of weights for at least `weight_load_cycles`, while the next one loads.
     """
 
     dataflow: Dataflow
@@ -52,6 +53,7 @@ class TensorCore:
     max_m: int
     max_n: int
     max_k: int
+    weight_load_cycles: int = 0
 
 
 @dataclass(frozen=True, slots=True)

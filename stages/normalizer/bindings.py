@@ -188,17 +188,26 @@ def _quoted(key: str) -> str:
 
 def _scalar_input(model: ir.Model, key: str) -> ir.Value | None:
     for value in _inputs(model):
-        integral = value.dtype is not None and value.dtype.is_integer()
-        if value.name == key and integral and value.shape is not None:
-            dims = tuple(value.shape)
-            if dims in ((), (1,)):
-                return value
+        if value.name == key and is_bindable_scalar(value):
+            return value
     return None
 
 
+def is_bindable_scalar(value: ir.Value) -> bool:
+    """Whether an input is a single integer, whose value a binding can fix."""
+    integral = value.dtype is not None and value.dtype.is_integer()
+    return (
+        value.is_graph_input()
+        and integral
+        and value.shape is not None
+        and tuple(value.shape) in ((), (1,))
+    )
+
+
 def _fix_scalar(model: ir.Model, value: ir.Value, number: int) -> None:
-    assert value.dtype is not None and value.shape is not None and value.name is not None
-    array = np.full(tuple(int(dim) for dim in value.shape), number, value.dtype.numpy())
+    assert value.dtype is not None
+    assert value.shape is not None
+    array = np.full(value.shape.numpy(), number, value.dtype.numpy())
     model.graph.inputs.remove(value)
     value.const_value = ir.tensor(array, name=value.name)
     model.graph.register_initializer(value)

@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
+from stages.errors import InputError
 from stages.normalizer.operators import KNOWN_DOMAINS, ONNX_DOMAIN, refuse_random
 from stages.normalizer.shapes import infer_shapes
 
@@ -60,7 +61,14 @@ def _fold_once(model: ir.Model) -> bool:
         output_size_limit=_NO_LIMIT,
         should_fold=_may_fold,
     )
-    return bool(folder(model).modified)
+    try:
+        return bool(folder(model).modified)
+    except RuntimeError as error:
+        raise InputError(
+            f"{error}",
+            where=f"graph {model.graph.name!r}",
+            hint="cut the graph before this operator, or export the model without it",
+        ) from error
 
 
 def _may_fold(node: ir.Node) -> bool:
@@ -87,7 +95,7 @@ def _fold_with_onnxruntime(model: ir.Model) -> bool:
             constant = ir.Value(
                 name=value.name,
                 type=ir.TensorType(tensor.dtype),
-                shape=ir.Shape(list(tensor.shape)),
+                shape=ir.Shape(tensor.shape.numpy()),
                 const_value=tensor,
             )
             ir.convenience.replace_all_uses_with(value, constant)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
+from onnx_ir import external_data
 from onnx_ir.passes import common
 
 from stages.errors import InputError
@@ -30,11 +31,14 @@ from stages.normalizer.inference_mode import use_inference_mode
 from stages.normalizer.lowering import expand_newer_functions, lower_opset
 from stages.normalizer.operators import ONNX_DOMAIN, check_operators, shorten_domain
 from stages.normalizer.raising import RECIPE_OPSET, raise_opset
-from stages.normalizer.reading import file_digest, read_model
+from stages.normalizer.reading import read_model
 from stages.normalizer.shapes import forget_inferred, require_static
 from stages.normalizer.source import NO_BINDINGS, ModelSource
 from stages.normalizer.tidying import make_outputs, mend_split, name_nodes, strip_traces
 from stages.normalizer.type_check import require_one_type
+
+_INITIALIZERS_APART = 4
+"""The first IR version in which an initialiser needn't be an input."""
 
 LARGEST_MESSAGE_BYTES = 1_900_000_000
 """Protobuf messages end at 2 GB; larger models keep their weights in a file beside them."""
@@ -79,7 +83,7 @@ class Normalized:
                 where=str(self.graph.graph.name),
                 hint="use the model.onnx that the normalize stage writes",
             )
-        return ir.to_proto(self.graph)
+        return ir.to_proto(external_data.load_to_model(self.graph))
 
 
 def normalize_model(source: ModelSource, bindings: Mapping[str, int] = NO_BINDINGS) -> Normalized:
@@ -89,7 +93,8 @@ def normalize_model(source: ModelSource, bindings: Mapping[str, int] = NO_BINDIN
         InputError: the model can't be read, bound, converted, or given static shapes.
     """
     log = _Log()
-    model = read_model(source.path)
+    opened = read_model(source.path)
+    model = opened.model
     opset_from = _stated_opset(model)
     before = count_operators(model.graph)
     log.add("domains", shorten_domain(model))
@@ -108,7 +113,9 @@ def normalize_model(source: ModelSource, bindings: Mapping[str, int] = NO_BINDIN
     if any(altered):
         comparable = model.clone()
     log.add("stale shapes", forget_inferred(model))
+    signature = _signature(model)
     model = _convert(model, log)
+    _require_signature(model, signature)
     names = [str(value.name) for value in model.graph.outputs]
     log.add("outputs", make_outputs(model))
     renamed = {
@@ -123,7 +130,7 @@ def normalize_model(source: ModelSource, bindings: Mapping[str, int] = NO_BINDIN
     return Normalized(
         graph=model,
         comparable=comparable,
-        original_sha256=file_digest(source.path),
+        original_sha256=opened.sha256,
         opset_from=opset_from,
         bindings=used,
         steps=tuple(log.steps),
@@ -138,7 +145,8 @@ def save_model(model: ir.Model, path: Path) -> None:
     if weight_bytes(model) > LARGEST_MESSAGE_BYTES:
         ir.save(model, path, external_data=f"{path.name}.data")
     else:
-        path.write_bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+        message = ir.to_proto(external_data.load_to_model(model))
+        path.write_bytes(message.SerializeToString(deterministic=True))
 
 
 def weight_bytes(model: ir.Model) -> int:
@@ -166,6 +174,21 @@ class _Log:
         return bool(done)
 
 
+def _signature(model: ir.Model) -> list[str]:
+    return [f"{value.name}: {value.type} {value.shape}" for value in model.graph.inputs]
+
+
+def _require_signature(model: ir.Model, before: list[str]) -> None:
+    """onnx's converter takes the batch axis off inputs that a Scan of operator set 8 reads."""
+    after = _signature(model)
+    if after != before:
+        raise InputError(
+            f"raising the operator set changed the inputs from {before} to {after}",
+            where="opset_import",
+            hint=f"export the model for operator set {RECIPE_OPSET}",
+        )
+
+
 def _stated_opset(model: ir.Model) -> int:
     imports = model.opset_imports
     return imports.get(ONNX_DOMAIN, imports.get("ai.onnx", RECIPE_OPSET))
@@ -175,14 +198,14 @@ def _inline_functions(model: ir.Model) -> str:
     count = len(model.functions)
     if count:
         common.InlinePass()(model)
-        common.RemoveUnusedFunctionsPass()(model)
-    common.TopologicalSortPass()(model)
+        common.RemoveUnusedFunctionsPass()(model)  # type: ignore[no-untyped-call]
     return f"{count} model-local functions inlined" if count else ""
 
 
 def _separate_initializers(model: ir.Model) -> str:
     before = len(model.graph.inputs)
     common.RemoveInitializersFromInputsPass()(model)
+    model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
     removed = before - len(model.graph.inputs)
     return f"{removed} were inputs too" if removed else ""
 

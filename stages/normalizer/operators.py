@@ -25,7 +25,8 @@ def shorten_domain(model: ir.Model) -> str:
         InputError: both are imported, in different versions.
     """
     count = 0
-    for graph in (model.graph, *model.functions.values()):
+    graphs: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for graph in graphs:
         imports = graph.opset_imports
         if (version := imports.pop(ONNX_DOMAIN_IN_FULL, None)) is not None:
             if imports.setdefault(ONNX_DOMAIN, version) != version:

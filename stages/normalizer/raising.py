@@ -26,7 +26,7 @@ def raise_opset(model: ir.Model) -> tuple[ir.Model, str]:
         return model, ""
     try:
         raised = through_proto(model, _convert)
-    except RuntimeError as error:
+    except (RuntimeError, onnx.version_converter.ConvertError) as error:
         raise InputError(
             f"operator set {version} can't be raised to {RECIPE_OPSET}: {_reason(error)}",
             where="opset_import",
@@ -42,6 +42,6 @@ def _convert(proto: onnx.ModelProto) -> onnx.ModelProto:
     return onnx.version_converter.convert_version(proto, RECIPE_OPSET)
 
 
-def _reason(error: RuntimeError) -> str:
+def _reason(error: Exception) -> str:
     text = str(error).strip().splitlines()[-1]
     return re.sub(r"^.*?Assertion `.*?` failed:\s*", "", text) or "unknown reason"

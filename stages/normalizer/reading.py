@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_ir import external_data
 
 from stages.errors import InputError
+from stages.normalizer.operators import place
 
 _CHUNK_BYTES = 1 << 20
 _EXPORT_HINT = "export the model again, or check that the download finished"
 
 
-def read_model(path: Path) -> ir.Model:
-    """The model in `path`; tensors kept in external files are mapped, not read.
+@dataclass(frozen=True, slots=True)
+class ReadModel:
+    """A model as it was read, and the sha256 of its file and of the external files it names."""
+
+    model: ir.Model
+    sha256: str
+
+
+def read_model(path: Path) -> ReadModel:
+    """The model in `path`; tensors kept in external files are mapped, not read into memory.
 
     Raises:
         InputError: no such file, not an ONNX model, cut short, or its external data are missing,
             too short, or lie outside the model's folder.
     """
-    proto = read_proto(path)
-    for tensor in _external_tensors(proto):
+    content = _read_bytes(path)
+    proto = _parse(content, path)
+    external = list(_external_tensors(proto))
+    for tensor in external:
         _check_external(tensor, path)
+    digest = _digest(content, [path.parent / name for name in sorted(map(_location, external))])
+    # onnx-ir warns of values that nothing makes; `_check_connected` refuses them.
+    logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
     try:
         model = ir.from_proto(proto)
     except Exception as error:  # onnx-ir wraps whatever went wrong in several types
@@ -34,16 +50,40 @@ def read_model(path: Path) -> ir.Model:
             f"the graph can't be read: {_innermost(error)}", where=str(path), hint=_EXPORT_HINT
         ) from error
     external_data.set_base_dir(model.graph, path.parent)
-    return model
+    _check_connected(model, path)
+    return ReadModel(model, digest)
 
 
-def read_proto(path: Path) -> onnx.ModelProto:
-    """The protobuf message in `path`, external data not loaded.
+def _check_connected(model: ir.Model, path: Path) -> None:
+    """Every value that is read is made somewhere, and no value is made from itself."""
+    known: set[ir.Value] = set()
+    for graph in model.graphs():
+        known.update(graph.inputs)
+        known.update(graph.initializers.values())
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        for value in node.inputs:
+            if value is not None and value.producer() is None and value not in known:
+                raise InputError(
+                    f"{node.op_type} reads {value.name!r}, which nothing makes",
+                    where=f"{place(node)} in {path}",
+                    hint=_EXPORT_HINT,
+                )
+    for output in model.graph.outputs:
+        if output.producer() is None and output not in known:
+            raise InputError(
+                f"output {output.name!r} is made by nothing", where=str(path), hint=_EXPORT_HINT
+            )
+    try:
+        model.graph.sort()
+    except ValueError as error:
+        raise InputError(
+            "the graph has a cycle: an operator reads what is made from its own result",
+            where=str(path),
+            hint=_EXPORT_HINT,
+        ) from error
 
-    Raises:
-        InputError: no such file, or not an ONNX model.
-    """
-    content = _read_bytes(path)
+
+def _parse(content: bytes, path: Path) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(content)
@@ -62,12 +102,10 @@ def read_proto(path: Path) -> onnx.ModelProto:
     return proto
 
 
-def file_digest(path: Path) -> str:
-    """sha256 of a model file and of the external files it names, as hex digits."""
-    digest = hashlib.sha256()
-    names = sorted({_location(tensor) for tensor in _external_tensors(read_proto(path))})
-    for part in (path, *(path.parent / name for name in names)):
-        with part.open("rb") as stream:
+def _digest(content: bytes, others: Iterable[Path]) -> str:
+    digest = hashlib.sha256(content)
+    for path in dict.fromkeys(others):
+        with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK_BYTES):
                 digest.update(chunk)
     return digest.hexdigest()

@@ -37,23 +37,23 @@ class OnnxRuntimeReference:
         Raises:
             InputError: ONNX Runtime refuses the model.
         """
-        self._dtypes: dict[str, np.dtype[Any]] = {}
+        where = str(model) if isinstance(model, Path) else f"graph {model.graph.name!r}"
         self.is_widened = False
-        if isinstance(model, Path):
-            proto = onnx.load(model, load_external_data=False)
-            where = str(model)
-        else:
-            proto, where = model, proto_name(model)
-        if holds_bfloat16(proto):
-            if isinstance(model, Path):
-                proto = onnx.load(model)
-            proto = widen_bfloat16(proto)
+        session = None
+        try:
+            session = _session(model, where)
+        except InputError:
+            if not holds_bfloat16(_message(model)):
+                raise
+        if session is None or _takes_bfloat16(session):
+            session = _session(widen_bfloat16(_message(model)), where)
             self.is_widened = True
-        source = model if isinstance(model, Path) and not self.is_widened else proto
-        self._session = _session(source, where)
-        for value in self._session.get_inputs():
-            self._dtypes[value.name] = np.dtype(_ORT_TYPES.get(value.type, np.object_))
-        self.output_names: tuple[str, ...] = tuple(v.name for v in self._session.get_outputs())
+        self._session = session
+        self._dtypes: dict[str, np.dtype[Any]] = {
+            value.name: np.dtype(_ORT_TYPES.get(value.type, np.object_))
+            for value in session.get_inputs()
+        }
+        self.output_names: tuple[str, ...] = tuple(v.name for v in session.get_outputs())
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -80,12 +80,7 @@ class OnnxRuntimeReference:
         return dict(zip(self.output_names, results, strict=True))
 
     def _fit(self, name: str, array: Array) -> Array:
-        return np.asarray(array, self._dtypes[name]) if self.is_widened else array
-
-
-def proto_name(model: onnx.ModelProto) -> str:
-    """How a message names a model in memory."""
-    return f"graph {model.graph.name!r}"
+        return np.asarray(array, self._dtypes[name] if self.is_widened else None)
 
 
 def run_in_onnxruntime(
@@ -111,7 +106,8 @@ def shapes_in_onnxruntime(
 ) -> dict[str, tuple[np.dtype[Any], tuple[int | str | None, ...]]]:
     """Element type and shape that ONNX Runtime infers of the named values, without a run.
 
-    A model that ONNX Runtime refuses gives nothing.
+    A model that ONNX Runtime refuses gives nothing. Neither do scalars: ONNX Runtime shows them
+    like tensors of unknown rank.
     """
     probed = onnx.ModelProto()
     probed.CopyFrom(model)
@@ -127,7 +123,7 @@ def shapes_in_onnxruntime(
     return {
         value.name: (np.dtype(_ORT_TYPES[value.type]), tuple(value.shape))
         for value in session.get_outputs()
-        if value.name in names and value.type in _ORT_TYPES and value.shape is not None
+        if value.name in names and value.type in _ORT_TYPES and value.shape
     }
 
 
@@ -138,6 +134,15 @@ def onnxruntime_message(error: Exception) -> str:
     text = re.sub(r"/\S*onnxruntime\S*:\d+ \S.*?\) ", "", text)
     text = re.sub(r"Load model from \S+ failed:\s*", "", text)
     return text.strip()
+
+
+def _message(model: onnx.ModelProto | Path) -> onnx.ModelProto:
+    return onnx.load(model) if isinstance(model, Path) else model
+
+
+def _takes_bfloat16(session: Any) -> bool:
+    values = (*session.get_inputs(), *session.get_outputs())
+    return any(value.type == "tensor(bfloat16)" for value in values)
 
 
 def _session(model: onnx.ModelProto | Path, where: str) -> Any:

@@ -191,9 +191,12 @@ class _Entry(_Strict):
         source, samples = self.source, self.samples
         wheel = None
         if source.wheel:
-            assert source.version and source.sha256 and source.member
             wheel = Wheel(
-                source.wheel, source.version, source.sha256, source.member, source.platform
+                package=source.wheel,
+                version=source.version or "",
+                sha256=source.sha256 or "",
+                member=source.member or "",
+                platform=source.platform,
             )
         return RegistryEntry(
             name=name,

@@ -145,7 +145,8 @@ def check_sample(sample: Mapping[str, Array], types: Mapping[str, TensorType], w
 def _types(values: Sequence[ir.Value]) -> dict[str, TensorType]:
     types: dict[str, TensorType] = {}
     for value in values:
-        assert value.dtype is not None and value.shape is not None
+        assert value.dtype is not None
+        assert value.shape is not None
         types[str(value.name)] = TensorType(DType.of(value.dtype.numpy()), value.shape.numpy())
     return types
 
@@ -154,7 +155,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return dict(archive.items())
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise InputError(
             f"samples can't be read: {error}", where=str(path),
             hint="save them with numpy.savez(PATH, **{NAME: array})",
@@ -193,9 +194,8 @@ def _draw(name: str, kind: TensorType, limit: int | None, generator: np.random.G
     if kind.dtype.is_float:
         return np.asarray(generator.standard_normal(kind.shape)).astype(dtype)
     if limit is None and kind.dtype in (DType.I8, DType.U8):
-        bounds = np.iinfo(dtype)
-        drawn = generator.integers(bounds.min, bounds.max + 1, kind.shape)
-        return np.asarray(drawn).astype(dtype)
+        lowest = -128 if kind.dtype is DType.I8 else 0
+        return np.asarray(generator.integers(lowest, lowest + 256, kind.shape)).astype(dtype)
     return np.asarray(generator.integers(0, limit or UNBOUNDED_INTEGERS, kind.shape)).astype(dtype)
 
 
@@ -218,9 +218,9 @@ def _tables(value: ir.Value, visited: set[ir.Value]) -> Iterator[int]:
     for node, slot in value.uses():
         if node.op_type in _INDEXES and slot == 1:
             table = node.inputs[0]
-            assert table is not None and table.shape is not None
-            rows = table.shape[node.attributes.get_int("axis", 0)]
-            yield rows if isinstance(rows, int) else 0
+            assert table is not None
+            assert table.shape is not None
+            yield table.shape.numpy()[node.attributes.get_int("axis", 0)]
         elif node.op_type in _MOVES_VALUES or (node.op_type in _INDEXES and slot == 0):
             for result in node.outputs:
                 yield from _tables(result, visited)

@@ -6,6 +6,7 @@ import onnx
 import onnx_ir as ir
 
 from stages.errors import InputError
+from stages.normalizer.bindings import is_bindable_scalar
 from stages.normalizer.operators import place
 from stages.normalizer.skeleton import skeleton
 from stages.tensors import DType
@@ -84,8 +85,11 @@ def _require_type(value: ir.Value, where: str) -> None:
 
 
 def _dynamic_result(node: ir.Node, value: ir.Value) -> InputError:
-    reads = [str(operand.name) for operand in node.inputs if operand is not None]
-    cut = f"onnx.utils.extract_model(MODEL, CUT, INPUTS, {reads})"
+    reads = [str(v.name) for v in node.inputs if v is not None and v.const_value is None]
+    hint = "cut the graph before this operator and run it outside the recipe: "
+    hint += f"onnx.utils.extract_model(MODEL, CUT, INPUTS, {reads})"
+    if scalars := sorted(_deciding_scalars(node)):
+        hint = f"fix what decides it: --bind {' '.join(f'{name}=VALUE' for name in scalars)}"
     if value.shape is None:
         what = f"the shape of {value.name!r} can't be told before a run"
     else:
@@ -95,8 +99,26 @@ def _dynamic_result(node: ir.Node, value: ir.Value) -> InputError:
     return InputError(
         f"{what}: {node.op_type} makes it as long as its data say",
         where=place(node),
-        hint=f"cut the graph before this operator and run it outside the recipe: {cut}",
+        hint=hint,
     )
+
+
+def _deciding_scalars(node: ir.Node) -> set[str]:
+    """Scalar integer inputs of the model that the node's operands are computed from."""
+    found: set[str] = set()
+    waiting = [value for value in node.inputs if value is not None]
+    seen: set[ir.Value] = set()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        producer = value.producer()
+        if producer is not None:
+            waiting.extend(operand for operand in producer.inputs if operand is not None)
+        elif is_bindable_scalar(value):
+            found.add(str(value.name))
+    return found
 
 
 def _unknown(model: ir.Model) -> list[ir.Value]:
@@ -162,7 +184,8 @@ def _infer_loops(model: ir.Model) -> bool:
         for value, state, name in zip(
             node.outputs, states, [str(v.name) for v in body.outputs[1:]], strict=False
         ):
-            assert state is not None and state.shape is not None
+            assert state is not None
+            assert state.shape is not None
             if value.shape is None and stated.get(name) == tuple(state.shape):
                 value.shape, value.type = ir.Shape(list(state.shape)), state.type
                 changed = True

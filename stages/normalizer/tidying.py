@@ -77,7 +77,7 @@ def strip_traces(model: ir.Model) -> str:
     common.ClearMetadataAndDocStringPass()(model)
     model.doc_string = None
     model.metadata_props.clear()
-    common.RemoveUnusedFunctionsPass()(model)
+    common.RemoveUnusedFunctionsPass()(model)  # type: ignore[no-untyped-call]
     common.RemoveUnusedOpsetsPass()(model)
     model.opset_imports.setdefault(ONNX_DOMAIN, RECIPE_OPSET)
     changed = model.ir_version != RECIPE_IR_VERSION

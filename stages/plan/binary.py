@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from stages.errors import PackageError
+from stages.errors import InputError, PackageError
 from stages.plan.instructions import Contraction, Instruction, Opcode, Plan, Region
 from stages.plan.syntax import Form, form_of, print_form, read_form
 from stages.plan.tensor_file import read_tensors, write_tensors
@@ -113,7 +113,7 @@ def decode_plan(data: bytes, where: str) -> Plan:
         columns = {name: tensor.tolist() for name, tensor in file.tensors.items()}
         header = parse_header(document["header"])
         instructions = tuple(_instructions(document, columns))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (InputError, KeyError, IndexError, TypeError, ValueError) as error:
         raise PackageError(
             f"this isn't the binary form of a plan: {error}",
             where=where,

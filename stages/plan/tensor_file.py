@@ -75,7 +75,7 @@ def write_tensors(
     for name in names:
         array = tensors[name]
         header[name] = {
-            "dtype": _CODES[DType.of(array.dtype)],
+            "dtype": _CODES[DType.of(array.dtype.newbyteorder("="))],
             "shape": list(array.shape),
             "data_offsets": [offset, offset + array.nbytes],
         }

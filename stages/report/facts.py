@@ -1,83 +1,147 @@
-"""Reads what the stages wrote about one pair."""
+"""What the stages wrote about one pair, as far as people ask for it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 
-from stages.errors import InputError
-
-Report = Mapping[str, Any]
-NOTHING: Report = MappingProxyType({})
+from stages.evaluation.latency import LatencySummary
+from stages.evaluation.output_checks import OutputFacts
+from stages.evaluation.package_facts import Fallback, MemoryFacts
+from stages.evaluation.report_files import read_report
+from stages.evaluation.verdict import Verdict
 
 FILES = MappingProxyType(
     {
-        "compile": "package/manifest.json",
-        "validate": "validation/validation.json",
-        "benchmark": "benchmark/benchmark.json",
-        "gate": "gate/gate.json",
-        "thermal_stress": "stress/stress.json",
+        "normalize": "normalize.json",
+        "validate": "validation.json",
+        "benchmark": "benchmark.json",
+        "gate": "gate.json",
+        "thermal_stress": "stress.json",
     }
 )
-"""The report of each stage, from the pair's folder."""
+"""The report of each stage that writes one, in the stage's output folder."""
+
+FOLDERS = MappingProxyType(
+    {
+        "compile": "package",
+        "validate": "validation",
+        "benchmark": "benchmark",
+        "gate": "gate",
+        "thermal_stress": "stress",
+    }
+)
+"""The output folder of each stage, in the pair's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProofFacts:
+    """How far the normalised model lies from the original."""
+
+    compared_with: str
+    max_relative_difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizeFacts:
+    """normalize.json."""
+
+    nodes_before: int
+    nodes_after: int
+    opset_from: int
+    opset_to: int
+    proof: ProofFacts
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationFacts:
+    """validation.json."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    outputs: tuple[OutputFacts, ...]
+    fallbacks: tuple[Fallback, ...]
+    memory: tuple[MemoryFacts, ...]
+    fused_groups: int
+    is_quantized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineFacts:
+    """The part of benchmark.json that compares with the least possible time."""
+
+    bound_ns: int
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkFacts:
+    """benchmark.json."""
+
+    latency: LatencySummary
+    roofline: RooflineFacts
+
+
+@dataclass(frozen=True, slots=True)
+class GateFacts:
+    """gate.json."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StressFacts:
+    """stress.json."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    latency: LatencySummary
+    junction_celsius: float
+    peak_celsius: float
+    throttled_runs: int
 
 
 @dataclass(frozen=True, slots=True)
 class PairFacts:
-    """The reports of one pair; empty where a stage gave none."""
+    """The reports of one pair; None where a stage gave none."""
 
     folder: Path
-    manifest: Report
-    validation: Report
-    benchmark: Report
-    gate: Report
-    stress: Report
+    validation: ValidationFacts | None = None
+    benchmark: BenchmarkFacts | None = None
+    gate: GateFacts | None = None
+    stress: StressFacts | None = None
+
+
+_Facts = TypeVar("_Facts")
 
 
 def gather_facts(folder: Path, stages: Collection[str]) -> PairFacts:
     """The reports of these stages in a pair's folder.
 
     Raises:
-        InputError: a report is missing or isn't JSON.
+        InputError: a report is missing or damaged.
     """
-    reports = {
-        stage: read_report(folder / file) if stage in stages else NOTHING
-        for stage, file in FILES.items()
-    }
+
+    def read(stage: str, kind: type[_Facts]) -> _Facts | None:
+        return facts_of(stage, folder / FOLDERS[stage], kind) if stage in stages else None
+
     return PairFacts(
         folder,
-        reports["compile"],
-        reports["validate"],
-        reports["benchmark"],
-        reports["gate"],
-        reports["thermal_stress"],
+        read("validate", ValidationFacts),
+        read("benchmark", BenchmarkFacts),
+        read("gate", GateFacts),
+        read("thermal_stress", StressFacts),
     )
 
 
-def read_report(path: Path) -> Report:
-    """A stage's report.
+def facts_of(stage: str, folder: Path, kind: type[_Facts]) -> _Facts:
+    """The report that a stage wrote to its output folder.
 
     Raises:
-        InputError: it is missing or isn't a JSON object.
+        InputError: it is missing or damaged.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(
-            f"the report can't be read: {error.strerror}",
-            where=str(path),
-            hint="run the stage that writes it again",
-        ) from error
-    except ValueError as error:
-        raise InputError(
-            f"the report isn't JSON: {error}",
-            where=str(path),
-            hint="run the stage that writes it again",
-        ) from error
-    if not isinstance(content, dict):
-        raise InputError("the report isn't a JSON object", where=str(path))
-    return content
+    return read_report(folder / FILES[stage], kind, stage)

@@ -1,6 +1,6 @@
 """Timelines as Chrome trace JSON, for chrome://tracing and Perfetto.
 
-The format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+The format is Google's "Trace Event Format" (the document linked from chrome://tracing).
 Complete events ("X") of one track mustn't overlap, so each engine is a thread of its own. Times
 are microseconds there; a nanosecond is kept as three decimals.
 """

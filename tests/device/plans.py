@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from stages.plan.instructions import (
     Binding,
+    Buffer,
     Contraction,
     Instruction,
     Kernel,
@@ -13,6 +14,7 @@ from stages.plan.instructions import (
     Plan,
     Region,
 )
+from stages.recipe.decisions import Lifetime
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import ROW_MAJOR, DType, Layout, Shape, TensorType, dense_strides
@@ -65,16 +67,24 @@ def plan(
     return Plan("test_npu", QUEUES, kernels, (), inputs, outputs, constants, instructions)
 
 
-def conv_relu_plan(height: int = 6, channels: int = 8, dtype: DType = DType.F16) -> Plan:
+def conv_relu_plan(height: int = 6, channels: int = 8) -> Plan:
     """x and w from ddr, a 3x3 convolution and a relu on the tensor core, the result to ddr."""
-    shape = (1, channels, height, height)
-    weight = (channels, channels, 3, 3)
-    types = {
-        "x": TensorType(dtype, shape),
-        "w": TensorType(dtype, weight),
-        "t": TensorType(dtype, shape),
-        "y": TensorType(dtype, shape),
-    }
+    return conv_relu_at(ddr=0, sram=0, height=height, channels=channels, weight_queue="dma1")
+
+
+def conv_relu_at(
+    ddr: int,
+    sram: int,
+    height: int = 6,
+    channels: int = 8,
+    weight_queue: str = "dma0",
+    hardware: str = "test_npu",
+    queues: tuple[str, ...] = QUEUES,
+) -> Plan:
+    """The same from these addresses on, float16, with a buffer for each region."""
+    shape, weight = (1, channels, height, height), (channels, channels, 3, 3)
+    types = {name: TensorType(DType.F16, shape) for name in "xty"}
+    types["w"] = TensorType(DType.F16, weight)
     kernel = Kernel(
         "conv_relu",
         ("x", "w"),
@@ -86,36 +96,52 @@ def conv_relu_plan(height: int = 6, channels: int = 8, dtype: DType = DType.F16)
         types,
     )
     size = types["x"].size_bytes
-    x, y = region("ddr", 0, shape, dtype), region("ddr", size, shape, dtype)
-    w = region("ddr", 2 * size, weight, dtype)
-    x_tile, y_tile = region("sram", 0, shape, dtype), region("sram", size, shape, dtype)
-    w_tile = region("sram", 2 * size, weight, dtype)
-    pixels = height * height
-    work = Contraction(pixels, channels, 9 * channels, 1, 9, dtype)
-    return plan(
-        (
-            copy(w, w_tile, "dma1", "conv"),
-            signal("dma1", 0),
-            copy(x, x_tile, "dma0", "conv"),
-            signal("dma0", 1),
-            wait("tensor_core", 0),
-            wait("tensor_core", 1),
-            Instruction(
-                Opcode.TENSOR_CORE_CONV,
-                "tensor_core",
-                "conv",
-                (x_tile, w_tile),
-                (y_tile,),
-                kernel=0,
-                contraction=work,
-                launch=True,
-            ),
-            signal("tensor_core", 2),
-            wait("dma0", 2),
-            copy(y_tile, y, "dma0", "conv"),
+    x, y = region("ddr", ddr, shape), region("ddr", ddr + size, shape)
+    w = region("ddr", ddr + 2 * size, weight)
+    x_tile, y_tile = region("sram", sram, shape), region("sram", sram + size, shape)
+    w_tile = region("sram", sram + 2 * size, weight)
+    work = Contraction(height * height, channels, 9 * channels, 1, 9, DType.F16)
+    instructions = (
+        copy(w, w_tile, weight_queue, "conv"),
+        signal(weight_queue, 0),
+        copy(x, x_tile, "dma0", "conv"),
+        signal("dma0", 1),
+        wait("tensor_core", 0),
+        wait("tensor_core", 1),
+        Instruction(
+            Opcode.TENSOR_CORE_CONV,
+            "tensor_core",
+            "conv",
+            (x_tile, w_tile),
+            (y_tile,),
+            kernel=0,
+            contraction=work,
+            launch=True,
         ),
+        signal("tensor_core", 2),
+        wait("dma0", 2),
+        copy(y_tile, y, "dma0", "conv"),
+    )
+    whole = {"x": x, "y": y, "w": w, "x tile": x_tile, "y tile": y_tile, "w tile": w_tile}
+    buffers = tuple(
+        Buffer(
+            name,
+            place.memory,
+            place.address,
+            place.size_bytes,
+            Lifetime.WEIGHTS if name == "w" else Lifetime.LONG_LIVED,
+            0,
+            len(instructions),
+        )
+        for name, place in whole.items()
+    )
+    return Plan(
+        hardware,
+        queues,
         (kernel,),
+        buffers,
         (Binding("x", x),),
         (Binding("y", y),),
         (Binding("w", w),),
+        instructions,
     )

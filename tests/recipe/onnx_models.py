@@ -121,33 +121,42 @@ def check(
     feeds: Mapping[str, Array] | None = None,
     *,
     tolerance: float = 1e-5,
+    steps: int = 0,
     wanted: Sequence[Array] | None = None,
     export: bool = True,
 ) -> Graph:
-    """Assert that import, interpreter and export compute what the model computes."""
+    """Assert that import, interpreter and export compute what the model computes.
+
+    `steps`: by how much integers may differ, where rounding meets ties.
+    """
     graph, constants = import_model(model)
     feeds = dict(feeds) if feeds is not None else random_feeds(graph)
     if wanted is None:
         wanted = run_model(model, feeds)
     meant = interpret(graph, constants, feeds, host_call=host_call(graph))
     for name, expected in zip(graph.outputs, wanted, strict=True):
-        assert_close(meant[name], expected, tolerance, f"interpreter, %{name}")
+        assert_close(meant[name], expected, tolerance, f"interpreter, %{name}", steps)
     if export:
         exported = export_recipe(recipe_of(graph), constants)
         onnx.checker.check_model(exported, full_check=False)
         results = run_model(exported, feeds)
         for name, result in zip(graph.outputs, results, strict=True):
-            assert_close(result, meant[name], tolerance, f"export, %{name}")
+            assert_close(result, meant[name], tolerance, f"export, %{name}", steps)
     return graph
 
 
-def assert_close(actual: Array, expected: Array, tolerance: float, what: str) -> None:
+def assert_close(
+    actual: Array, expected: Array, tolerance: float, what: str, steps: int = 0
+) -> None:
     """Equal types and shapes; values within `tolerance` of the largest finite one."""
     assert actual.shape == expected.shape, f"{what}: {actual.shape} != {expected.shape}"
     assert actual.dtype == expected.dtype, f"{what}: {actual.dtype} != {expected.dtype}"
     if not expected.size:
         return
     real, wanted = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
+    if actual.dtype.kind in "iu":
+        assert np.abs(real - wanted).max() <= steps, what
+        return
     finite = wanted[np.isfinite(wanted)]
     scale = float(np.abs(finite).max(initial=1e-6))
     np.testing.assert_allclose(real, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=what)

@@ -203,7 +203,8 @@ class PlanEmitter:
         if value not in self.constant_places:
             data = self.draft.constants[value]
             tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
-            physical = np.ascontiguousarray(layout.to_physical(data))
+            physical = layout.to_physical(data)
+            physical = np.asarray(physical, order="C")
             place = self._weights_place(f"{value}.raw", physical.nbytes)
             region = whole_region(DDR, place.address, tensor_type, layout)
             self._bind(place.name, region, physical)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import lcm, prod
 
+from stages.compiler.support import CONTRACTIONS
 from stages.compiler.tiling.streams import (
     REDUCTION,
     Stream,
@@ -32,15 +33,17 @@ from stages.recipe.kinds import Kind
 from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, full_box
 
 _MIN_REDUCTION = 64
+_NEARLY = 1.02
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A tile, its estimated cycles, and the SRAM that its slots take."""
+    """A tile, its estimated cycles, the SRAM that its slots take, and how many steps it makes."""
 
     tile: Tile
     cycles: int
     sram_bytes: int
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +55,26 @@ class Search:
     resident: frozenset[str]
 
     def cheapest(self, budget_bytes: int) -> Priced | None:
-        """The cheapest tile whose slots fit the budget; None where none does."""
+        """The cheapest tile whose slots fit the budget; None where none does.
+
+        Of tiles that cost nearly the same the one with the fewest steps is taken: each step is
+        instructions to issue, store and check.
+        """
         depends = dependencies(self.work)
         moved = streams(self.work, depends, self.resident)
-        best: Priced | None = None
+        found: list[Priced] = []
         for extents in self._extents():
             boxes = self.work.boxes(self._interior(extents))
             for reduction in self._reductions():
                 for order in self._orders(extents):
                     tile = Tile(extents, reduction, order)
                     priced = self._price(tile, moved, boxes, budget_bytes)
-                    if priced is not None and (best is None or _rank(priced) < _rank(best)):
-                        best = priced
-        return best
+                    if priced is not None:
+                        found.append(priced)
+        if not found:
+            return None
+        limit = int(min(item.cycles for item in found) * _NEARLY)
+        return min((item for item in found if item.cycles <= limit), key=_rank)
 
     def smallest(self) -> Priced:
         """The tile that needs the least SRAM, whatever it costs."""
@@ -133,10 +143,11 @@ class Search:
         """Spans of the contracted axis: the whole, then halves while they stay worth a step."""
         extent = self.work.reduction_extent
         found = [extent]
-        x_layout = self.work.layout(self.work.operands[0]) if self.work.operands else None
-        quantum = x_layout.quantum if x_layout is not None else 1
-        quantum = max([quantum, *(self.work.layout(name).quantum for name in self.work.operands)])
-        while found[-1] // 2 >= _MIN_REDUCTION:
+        contraction = self.work.seed.kind in CONTRACTIONS
+        blocks = [self.work.layout(name).quantum for name in self.work.operands]
+        quantum = lcm(*blocks) if contraction else 1
+        smallest = _MIN_REDUCTION if contraction else 1
+        while found[-1] // 2 >= smallest:
             found.append(align(found[-1] // 2, quantum))
             if found[-1] == found[-2]:
                 return found[:-1]
@@ -181,7 +192,7 @@ class Search:
             return None
         compute = tiles * chunks * self.compute_cycles(boxes)
         cycles = self._total(compute, self._traffic(loads, boxes, tiles), tiles * chunks)
-        return Priced(tile, cycles, sram)
+        return Priced(tile, cycles, sram, tiles * chunks)
 
     def _slots_bytes(
         self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int, chunks: int
@@ -300,5 +311,5 @@ def _loads(stream: Stream, tile: Tile, counts: Mapping[int, int], chunks: int) -
     return prod(count for _, count in loops[: depth + 1])
 
 
-def _rank(priced: Priced) -> tuple[int, int, Shape]:
-    return priced.cycles, priced.sram_bytes, priced.tile.extents
+def _rank(priced: Priced) -> tuple[int, int, int, Shape]:
+    return priced.steps, priced.cycles, priced.sram_bytes, priced.tile.extents

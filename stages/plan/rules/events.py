@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stages.plan.instructions import Opcode, Plan
+from stages.plan.instructions import NO_EVENT, Opcode, Plan
 from stages.plan.rules.facts import Facts
 from stages.plan.rules.violation import Finding, Findings
 
@@ -90,10 +90,10 @@ def deadlock(facts: Facts) -> Findings:
 
 
 def _by_event(plan: Plan, opcode: Opcode) -> dict[int, list[int]]:
-    """The instructions of this class by their event."""
+    """The instructions of this class by their event; `operands` reports those without one."""
     places: dict[int, list[int]] = {}
     for index, row in enumerate(plan.instructions):
-        if row.opcode is opcode:
+        if row.opcode is opcode and row.event != NO_EVENT:
             places.setdefault(row.event, []).append(index)
     return places
 

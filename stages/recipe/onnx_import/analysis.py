@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from stages.errors import InputError
 from stages.recipe.onnx_import.evaluation import (
@@ -31,6 +31,7 @@ from stages.recipe.onnx_import.value_types import (
     Untyped,
     ValueType,
     element_type,
+    known_proto,
     read_type,
 )
 from stages.tensors import Array, DType, Shape, TensorType
@@ -76,7 +77,7 @@ def analyse(model: ModelProto) -> Analysis:
     """Read a model's values in order, folding nodes whose results are known already.
 
     Raises:
-        InputError: weights were left outside the model.
+        InputError: weights were left outside the model, or don't fill their shape.
     """
     opsets = {canonical_domain(entry.domain): entry.version for entry in model.opset_import}
     analysis = Analysis(opsets)
@@ -104,17 +105,28 @@ def _add_initializer(analysis: Analysis, tensor: TensorProto) -> None:
     if dtype is None:
         name = TensorProto.DataType.Name(tensor.data_type)
         analysis.foreign[tensor.name] = tensor
-        analysis.types[tensor.name] = Untyped(f"has elements of type {name}")
+        known = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        analysis.types[tensor.name] = Untyped(f"has elements of type {name}", proto=known)
         return
-    _add_constant(analysis, tensor.name, numpy_helper.to_array(tensor))
+    try:
+        data = numpy_helper.to_array(tensor)
+    except ValueError as error:
+        raise InputError(
+            f"the data of %{tensor.name} don't fill its shape {list(tensor.dims)}: {error}",
+            where=f"initialiser %{tensor.name}",
+            hint="export the model again; its file may be truncated",
+        ) from error
+    _add_constant(analysis, tensor.name, data)
 
 
 def _add_constant(analysis: Analysis, name: str, data: Array) -> None:
     try:
         dtype = DType.of(data.dtype)
     except KeyError:
-        analysis.foreign[name] = as_tensor(name, data)
-        analysis.types[name] = Untyped(f"has elements of type {data.dtype}")
+        tensor = as_tensor(name, data)
+        known = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        analysis.foreign[name] = tensor
+        analysis.types[name] = Untyped(f"has elements of type {data.dtype}", proto=known)
         return
     analysis.constants[name] = data
     analysis.types[name] = TensorType(dtype, data.shape)
@@ -160,6 +172,7 @@ def _should_stay(analysis: Analysis, node: Node) -> bool:
         blocked = node.integer("block_size", 0) > 0
         return quantised is not None and not blocked
     if node.proto.op_type in {"Expand", "Tile"}:
+        _type_outputs(analysis, node.proto)
         answer = analysis.types.get(node.proto.output[0])
         source = analysis.types.get(node.proto.input[0])
         if isinstance(answer, TensorType) and isinstance(source, TensorType):
@@ -180,23 +193,26 @@ def _type_outputs(analysis: Analysis, proto: NodeProto) -> None:
     if all(isinstance(analysis.types.get(name), TensorType) for name in outputs):
         return
     node = analysis.node(proto)
-    operands: dict[str, TensorType] = {}
+    operands: dict[str, TypeProto] = {}
     for name in operand_names(proto):
-        answer = analysis.types.get(name)
-        if isinstance(answer, TensorType):
-            operands[name] = answer
+        known = known_proto(analysis.types.get(name))
+        if known is not None:
+            operands[name] = known
     small = {
         name: as_tensor(name, analysis.constants[name])
         for name in operands
         if name in analysis.constants and is_small(analysis.constants[name])
     }
-    known = infer_types(node, analysis.opsets, operands, small)
-    complete = len(operands) == len(operand_names(proto))
+    answers = infer_types(node, analysis.opsets, operands, small)
+    complete = all(
+        isinstance(analysis.types.get(name), TensorType) for name in operand_names(proto)
+    )
     for name in outputs:
-        answer = known.get(name)
+        answer = answers.get(name)
         if isinstance(analysis.types.get(name), TensorType):
             continue
-        if isinstance(answer, TensorType) or (answer is not None and complete):
+        ill_typed = isinstance(answer, Untyped) and answer.cause is Cause.ILL_TYPED
+        if answer is not None and (complete or not ill_typed):
             analysis.types[name] = answer
         else:
             unknown = Untyped("has a shape known only at run time", Cause.DYNAMIC)

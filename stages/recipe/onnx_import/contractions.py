@@ -58,10 +58,8 @@ def conv_transpose(t: Translation) -> None:
     output_padding = t.node.integers("output_padding") or (0,) * rank
     pads = t.node.integers("pads") or (0,) * (2 * rank)
     mode = t.node.word("auto_pad", "NOTSET")
-    wanted = t.node.integers("output_shape")
-    if wanted is None and mode in {"SAME_UPPER", "SAME_LOWER"}:
-        wanted = tuple(extent * step for extent, step in zip(spatial, strides, strict=True))
-    if wanted is not None:
+    if t.node.has_attribute("output_shape") or mode in {"SAME_UPPER", "SAME_LOWER"}:
+        wanted = t.result.shape[2:]
         full = [
             strides[axis] * (spatial[axis] - 1)
             + output_padding[axis]
@@ -69,7 +67,7 @@ def conv_transpose(t: Translation) -> None:
             + 1
             for axis in range(rank)
         ]
-        totals = [have - want for have, want in zip(full, wanted[-rank:], strict=True)]
+        totals = [have - want for have, want in zip(full, wanted, strict=True)]
         output_padding = tuple(
             extra + max(-total, 0) for extra, total in zip(output_padding, totals, strict=True)
         )

@@ -31,21 +31,18 @@ def import_model(model: ModelProto) -> tuple[Graph, dict[str, Array]]:
     if model.functions:
         model = inline_local_functions(model)
     analysis = analyse(model)
-    nodes = enclose(analysis, [value.name for value in model.graph.output])
     initializers = {tensor.name for tensor in model.graph.initializer}
     inputs = [value.name for value in model.graph.input if value.name not in initializers]
-    builder = _start(analysis, inputs)
+    _require_typed_inputs(analysis, inputs)
+    outputs = [value.name for value in model.graph.output]
+    nodes = enclose(analysis, outputs)
+    builder = _start(analysis)
     for node in nodes:
         _translate(builder, node, analysis.opsets)
-    outputs = [value.name for value in model.graph.output]
     return finish(builder, model.graph.name or "model", inputs, outputs)
 
 
-def _start(analysis: Analysis, inputs: list[str]) -> GraphBuilder:
-    types: dict[str, TensorType] = {}
-    for name, answer in analysis.types.items():
-        if isinstance(answer, TensorType):
-            types[name] = answer
+def _require_typed_inputs(analysis: Analysis, inputs: list[str]) -> None:
     for name in inputs:
         answer = analysis.types.get(name, Untyped("has no type"))
         if isinstance(answer, Untyped):
@@ -56,6 +53,12 @@ def _start(analysis: Analysis, inputs: list[str]) -> GraphBuilder:
                 if answer.cause is Cause.DYNAMIC
                 else "recipes hold tensors of numbers and booleans only",
             )
+
+
+def _start(analysis: Analysis) -> GraphBuilder:
+    types = {
+        name: answer for name, answer in analysis.types.items() if isinstance(answer, TensorType)
+    }
     taken = set(analysis.types) | set(analysis.foreign)
     return GraphBuilder(types, dict(analysis.constants), taken, aliases=dict(analysis.renames))
 

@@ -63,13 +63,17 @@ def slice_(t: Translation) -> None:
 
 
 def slice_bounds(begin: int, end: int, step: int, extent: int) -> tuple[int, int, int]:
-    """Start, stop and step as `range` takes them; an empty slice is (0, 0, 1)."""
-    picked = range(extent)[slice(begin, end, step)]
-    if not picked:
+    """Start, stop and step as `range` takes them; an empty slice is (0, 0, 1).
+
+    Bounds are clamped as ONNX says, which differs from Python for a start before the first element.
+    """
+    low, high = (0, extent) if step > 0 else (-1, extent - 1)
+    start = min(max(axis_of(begin, extent), 0), high)
+    stop = min(max(axis_of(end, extent), low), high)
+    picked = range(start, stop, step)
+    if not picked or not extent:
         return 0, 0, 1
-    if step > 0:
-        return picked.start, picked[-1] + 1, step
-    return picked.start, picked[-1] - 1, step
+    return start, picked[-1] + (1 if step > 0 else -1), step
 
 
 def emit_slice(t: Translation, x: str, bounds: list[tuple[int, int, int]]) -> None:

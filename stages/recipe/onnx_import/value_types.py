@@ -20,10 +20,14 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Untyped:
-    """Why a value can't be a tensor of a recipe: `reason` completes "value x ..."."""
+    """Why a value can't be a tensor of a recipe: `reason` completes "value x ...".
+
+    `proto` is what ONNX knows of its type, from which those of later values may follow.
+    """
 
     reason: str
     cause: Cause = Cause.FOREIGN
+    proto: TypeProto | None = None
 
 
 ValueType = TensorType | Untyped
@@ -48,20 +52,21 @@ def read_type(proto: TypeProto) -> ValueType | None:
     if kind is None:
         return None
     if kind != "tensor_type":
-        return Untyped(f"is a {kind.removesuffix('_type')}, not a tensor")
+        return Untyped(f"is a {kind.removesuffix('_type')}, not a tensor", proto=proto)
     tensor = proto.tensor_type
     if tensor.elem_type == TensorProto.UNDEFINED:
         return None
     dtype = element_type(tensor.elem_type)
     if dtype is None:
-        return Untyped(f"has elements of type {TensorProto.DataType.Name(tensor.elem_type)}")
+        name = TensorProto.DataType.Name(tensor.elem_type)
+        return Untyped(f"has elements of type {name}", proto=proto)
     if not tensor.HasField("shape"):
         return None
     extents = []
     for axis, dimension in enumerate(tensor.shape.dim):
         if not dimension.HasField("dim_value"):
             symbol = dimension.dim_param or "?"
-            return Untyped(f"has no static extent on axis {axis} ({symbol})", Cause.DYNAMIC)
+            return Untyped(f"has no static extent on axis {axis} ({symbol})", Cause.DYNAMIC, proto)
         extents.append(dimension.dim_value)
     return TensorType(dtype, tuple(extents))
 
@@ -69,6 +74,13 @@ def read_type(proto: TypeProto) -> ValueType | None:
 def write_type(tensor_type: TensorType) -> TypeProto:
     """The TypeProto of a tensor type."""
     return helper.make_tensor_type_proto(type_code(tensor_type.dtype), tensor_type.shape)
+
+
+def known_proto(value_type: ValueType | None) -> TypeProto | None:
+    """What ONNX knows of a value's type."""
+    if isinstance(value_type, TensorType):
+        return write_type(value_type)
+    return value_type.proto if value_type is not None else None
 
 
 def value_info(name: str, tensor_type: TensorType) -> ValueInfoProto:

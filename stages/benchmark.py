@@ -1,0 +1,134 @@
+"""Stage 4, benchmark: how long does an inference take on the device, and where does the time go?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from stages.device.samples import Samples
+from stages.device.simulated import SimulatedDevice
+from stages.errors import DeviceError
+from stages.evaluation.gate_rule import Conditions
+from stages.evaluation.latency import LatencySummary, summarize
+from stages.evaluation.package_facts import Roofline, roofline
+from stages.evaluation.report_files import report_text, table_text
+from stages.hardware.load import load_spec
+from stages.normalizer.folders import new_folder
+from stages.package import read_package, require_spec
+from stages.trace.chrome import chrome_trace
+from stages.trace.counters import TrackTime, covered_ns, exposed_ns, group_times, track_times
+from stages.trace.spans import Timeline
+
+REPORT_FILE = "benchmark.json"
+SAMPLES_FILE = "samples.csv"
+TRACE_FILE = "trace.json"
+_RUNS_COMPARED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TransferTime:
+    """Transfers in the jitter-free run: all their time, and the part that nothing else hides."""
+
+    busy_ns: int
+    exposed_ns: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What the stage measured. `engines`, `transfers` and `groups` are of the jitter-free run."""
+
+    device: str
+    package: str
+    conditions: Conditions
+    latency: LatencySummary
+    roofline: Roofline
+    engines: dict[str, TrackTime]
+    transfers: TransferTime
+    groups: dict[str, int]
+    energy_nanojoules: int
+    peak_celsius: float
+    throttled_runs: int
+
+    def as_json(self) -> dict[str, object]:
+        """Plain data for the report."""
+        content = asdict(self)
+        content["groups_ns"] = content.pop("groups")
+        content["p99_over_p50"] = round(float(self.latency.p99_over_p50), 4)
+        content["roofline"] |= {"bound_ns": self.roofline.bound_ns, "ratio": self.roofline.ratio}
+        return content
+
+
+def benchmark(
+    package_dir: Path, hardware: Path, out_dir: Path, *, runs: int, warmup: int, seed: int
+) -> Benchmark:
+    """Measures a package on the simulated device; writes samples, report and trace.
+
+    Raises:
+        PackageError: the package is damaged, or was made for another spec.
+        HardwareSpecError: the spec is wrong.
+        DeviceError: two measurements of one seed differ, or the device went off.
+    """
+    spec = load_spec(hardware)
+    package = read_package(package_dir)
+    require_spec(package, spec)
+    device = SimulatedDevice(spec)
+    device.load(package, package_dir)
+    _check_determinism(device, seed)
+    samples = device.measure(runs, warmup, seed)
+    heat = samples.heat
+    assert heat is not None
+    if heat.shutdown_run is not None:
+        raise DeviceError(
+            f"the device went off after {heat.shutdown_run} runs: its die became critical at "
+            f"{heat.junction_celsius[-1]:.1f} degC",
+            where=device.name,
+            hint="see `thermal` in the hardware spec: resistance, ambient and critical temperature",
+        )
+    timeline = device.timeline()
+    activity = device.activity
+    result = Benchmark(
+        device=device.name,
+        package=package.manifest.package_sha256,
+        conditions=Conditions(spec.name, spec.digest, runs, warmup, seed),
+        latency=summarize(samples.latencies_ns.tolist()),
+        roofline=roofline(package.plan, spec, activity.macs),
+        engines=track_times(timeline),
+        transfers=_transfers(timeline),
+        groups=group_times(timeline),
+        energy_nanojoules=activity.femtojoules(spec.power) // 1_000_000,
+        peak_celsius=round(float(heat.junction_celsius.max()), 3),
+        throttled_runs=int(np.count_nonzero(heat.clock_dividers > 1)),
+    )
+    with new_folder(out_dir) as folder:
+        (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
+        (folder / SAMPLES_FILE).write_text(_samples_text(samples), encoding="utf-8")
+        trace = chrome_trace(timeline, f"{package.recipe.graph.name} on {spec.name}")
+        (folder / TRACE_FILE).write_text(trace, encoding="utf-8")
+    return result
+
+
+def _check_determinism(device: SimulatedDevice, seed: int) -> None:
+    one, other = (device.measure(_RUNS_COMPARED, 0, seed).latencies_ns for _ in range(2))
+    if not np.array_equal(one, other):
+        raise DeviceError(
+            f"two measurements of seed {seed} differ: {one.tolist()} and {other.tolist()} ns",
+            where=device.name,
+            hint="the device breaks its promise of equal runs: report it with the package",
+        )
+
+
+def _transfers(timeline: Timeline) -> TransferTime:
+    channels = [track for track in timeline.tracks if track.startswith("dma")]
+    busy = covered_ns(span for span in timeline.spans if span.track in channels)
+    return TransferTime(
+        busy_ns=busy,
+        exposed_ns=exposed_ns(timeline, channels),
+        share=round(busy / max(1, timeline.duration_ns), 4),
+    )
+
+
+def _samples_text(samples: Samples) -> str:
+    return table_text(("run", "latency_ns"), enumerate(samples.latencies_ns.tolist()))

@@ -1,0 +1,108 @@
+"""Int8 by given ranges: contractions between quantised activations get quantize and dequantize."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.quantization import Quantization, Range
+from stages.hardware.spec import HardwareSpec
+from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import Array, DType, TensorType
+
+_WEIGHT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
+_FOLLOWS = frozenset({Kind.RELU, Kind.CLIP, Kind.ADD})
+_LOW, _HIGH = -128, 127
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeByRanges:
+    """Every activation with a range is quantised where it is made and dequantised where it is
+    read; the weights of contractions that read one become int8, one scale for each channel.
+
+    Runs after affine folding, so that batch normalisation is in the weights already. `fuse` then
+    makes integer groups of the pairs.
+    """
+
+    quantization: Quantization
+    name: str = "quantize"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Insert the pairs, then quantise the weights."""
+        editor = GraphEditor(draft)
+        for value, limits in self.quantization.ranges.items():
+            if value in editor.types and editor.types[value].dtype.is_float:
+                _quantize_value(value, limits, editor)
+        for operator in list(editor.operators.values()):
+            if operator.kind in _WEIGHT_AXIS and operator.name not in self.quantization.keep:
+                _quantize_weights(operator, editor)
+        return editor.finish()
+
+
+def _quantize_value(value: str, limits: Range, editor: GraphEditor) -> None:
+    readers = list(editor.readers[value])
+    if not readers:
+        return
+    scale = np.float32((limits.high - limits.low) / (_HIGH - _LOW))
+    zero = np.int8(np.clip(round(_LOW - limits.low / float(scale)), _LOW, _HIGH))
+    scale_name = editor.add_constant(f"{value}.scale", np.asarray(scale))
+    zero_name = editor.add_constant(f"{value}.zero", np.asarray(zero))
+    shape = editor.types[value].shape
+    stored = editor.add_value(f"{value}.i8", TensorType(DType.I8, shape))
+    restored = editor.add_value(f"{value}.float", editor.types[value])
+    editor.redirect(value, restored)
+    parameters = (scale_name, zero_name)
+    editor.put(
+        Operator(
+            editor.fresh(f"{value}.quantize"),
+            Kind.QUANTIZE,
+            (value, *parameters),
+            (stored,),
+            {"axis": -1},
+        )
+    )
+    editor.put(
+        Operator(
+            editor.fresh(f"{value}.dequantize"),
+            Kind.DEQUANTIZE,
+            (stored, *parameters),
+            (restored,),
+            {"axis": -1},
+        )
+    )
+
+
+def _quantize_weights(operator: Operator, editor: GraphEditor) -> None:
+    producer = editor.producer(operator.inputs[0])
+    weights = editor.constants.get(operator.inputs[1])
+    if producer is None or producer.kind is not Kind.DEQUANTIZE or weights is None:
+        return
+    axis = _WEIGHT_AXIS[operator.kind] % weights.ndim
+    stored, scale = _symmetric(np.asarray(weights, np.float64), axis)
+    stored_name = editor.add_constant(f"{operator.inputs[1]}.i8", stored)
+    scale_name = editor.add_constant(f"{operator.inputs[1]}.scale", scale)
+    restored = editor.add_value(f"{operator.inputs[1]}.float", editor.types[operator.inputs[1]])
+    editor.put(
+        Operator(
+            editor.fresh(f"{operator.name}.dequantize_weights"),
+            Kind.DEQUANTIZE,
+            (stored_name, scale_name),
+            (restored,),
+            {"axis": axis},
+        )
+    )
+    inputs = (operator.inputs[0], restored, *operator.inputs[2:])
+    editor.put(replace(operator, inputs=inputs))
+
+
+def _symmetric(weights: NDArray[np.float64], axis: int) -> tuple[Array, Array]:
+    """Weights in [-127, 127], and the float32 scale of each channel."""
+    others = tuple(other for other in range(weights.ndim) if other != axis)
+    largest = np.abs(weights).max(axis=others, keepdims=True, initial=0.0)
+    scale = np.where(largest > 0, largest / _HIGH, 1.0).astype(np.float32)
+    stored = np.clip(np.rint(weights / scale), -_HIGH, _HIGH).astype(np.int8)
+    return stored, scale.reshape(-1)

@@ -1,0 +1,53 @@
+"""Reports as files: the same facts give the same bytes, and what is read back is checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from stages.errors import InputError
+
+Report = TypeVar("Report")
+
+
+def report_text(facts: Mapping[str, object]) -> str:
+    """JSON with sorted keys; refuses numbers that JSON doesn't know.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    text = json.dumps(facts, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return text + "\n"
+
+
+def table_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """CSV without quoting: for numbers."""
+    lines = [",".join(header)]
+    lines.extend(",".join(str(cell) for cell in row) for row in rows)
+    return "\n".join(lines) + "\n"
+
+
+def read_report(path: Path, kind: type[Report], command: str) -> Report:
+    """A JSON file as a dataclass; keys that it doesn't have are skipped.
+
+    Raises:
+        InputError: the file is missing, isn't JSON, or lacks a key; the hint names `command`, which
+            writes it anew.
+    """
+    hint = f"run `recipe {command}` again"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"the report can't be read: {error.strerror}", where=str(path), hint=hint
+        ) from error
+    try:
+        return TypeAdapter(kind).validate_json(content, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the report"
+        raise InputError(f"{key}: {first['msg'].lower()}", where=str(path), hint=hint) from error

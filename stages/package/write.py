@@ -1,0 +1,137 @@
+"""Writes a package so that no one ever sees half of one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from stages.errors import InputError
+from stages.package.digest import HashingSink
+from stages.package.environment import observe_environment, print_environment
+from stages.package.manifest import (
+    DIGESTED,
+    ENVIRONMENT,
+    MANIFEST,
+    PLAN,
+    PLAN_TEXT,
+    RECIPE,
+    WEIGHTS,
+    FileFacts,
+    Manifest,
+    print_manifest,
+)
+from stages.package.package import Package
+from stages.plan.binary import encode_plan
+from stages.plan.tensor_file import write_tensors
+from stages.plan.text import print_plan
+from stages.recipe.text import print_recipe
+
+Content = Callable[[HashingSink], object]
+
+
+def write_package(folder: Path, package: Package) -> Manifest:
+    """Write a package's folder; returns its manifest, with the digests of the files.
+
+    All is written to a folder beside, flushed to the disk, and renamed: at every instant `folder`
+    holds the old package or the new one, or (between two renames) nothing, never half of one. An
+    interruption leaves the old one, and nothing else. Weights go from memory to the file without a
+    copy. Equal packages give equal bytes, `compile_environment.json` aside.
+
+    Raises:
+        InputError: the folder can't be written, or holds something that isn't a package.
+    """
+    target = folder.absolute()
+    _refuse_other_content(target)
+    token = secrets.token_hex(4)
+    fresh = target.parent / f".{target.name}.{token}.partial"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            fresh.mkdir()
+            manifest = _fill(fresh, package)
+            _put_in_place(fresh, target, target.parent / f".{target.name}.{token}.previous")
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    except OSError as error:
+        raise InputError(
+            f"the package can't be written: {error}",
+            where=str(folder),
+            hint="choose another output folder, or make room and give yourself the right to write",
+        ) from error
+    return manifest
+
+
+def _refuse_other_content(target: Path) -> None:
+    """A folder that is neither empty nor a package isn't ours to replace, nor is a file."""
+    is_package = (target / MANIFEST).is_file()
+    if target.is_dir() and (is_package or not any(target.iterdir())):
+        return
+    for parent in target.parents:
+        if parent.exists() and not parent.is_dir():
+            raise InputError(
+                f"the package can't be written: {parent} is no folder",
+                where=str(target),
+                hint="choose another output folder",
+            )
+    if target.exists() or target.is_symlink():
+        raise InputError(
+            "there is something else where the package should go",
+            where=str(target),
+            hint="choose another output folder, or move away what is there",
+        )
+
+
+def _fill(fresh: Path, package: Package) -> Manifest:
+    contents: dict[str, Content] = {
+        RECIPE: lambda sink: sink.write(print_recipe(package.recipe).encode()),
+        PLAN_TEXT: lambda sink: sink.write(print_plan(package.plan).encode()),
+        PLAN: lambda sink: sink.write(encode_plan(package.plan)),
+        WEIGHTS: lambda sink: write_tensors(sink, package.weights),
+    }
+    files = {name: _write(fresh / name, contents[name]) for name in DIGESTED}
+    manifest = replace(package.manifest, recipe_sha256=files[RECIPE].sha256, files=files)
+    environment = package.environment or observe_environment()
+    _write(fresh / ENVIRONMENT, lambda sink: sink.write(print_environment(environment).encode()))
+    _write(fresh / MANIFEST, lambda sink: sink.write(print_manifest(manifest).encode()))
+    _flush_folder(fresh)
+    return manifest
+
+
+def _write(path: Path, content: Content) -> FileFacts:
+    with path.open("xb") as file:
+        sink = HashingSink(file)
+        content(sink)
+        file.flush()
+        os.fsync(file.fileno())
+    return sink.facts()
+
+
+def _put_in_place(fresh: Path, target: Path, previous: Path) -> None:
+    """Rename `fresh` to `target`; what was there goes to `previous`, and comes back on failure."""
+    try:
+        if target.exists():
+            os.rename(target, previous)
+        os.rename(fresh, target)
+    except BaseException:
+        if previous.exists() and not target.exists():
+            os.rename(previous, target)
+        raise
+    finally:
+        if target.exists():
+            shutil.rmtree(previous, ignore_errors=True)
+    _flush_folder(target.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make renames and new names in a folder last, on systems that let folders be flushed."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

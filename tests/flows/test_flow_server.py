@@ -1,0 +1,102 @@
+"""The flow server's life: started when it is missing, shared, ended with the last user."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows import flow_server
+from flows.flow_server import API_VARIABLE, FlowServer
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home whose servers are small processes that never answer."""
+    sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr(flow_server, "server_command", lambda port: sleeper)
+    monkeypatch.setenv("PREFECT_HOME", "")
+    monkeypatch.delenv(API_VARIABLE, raising=False)
+    return tmp_path / "home"
+
+
+def server_of(home: Path) -> dict[str, int]:
+    """What server.json says."""
+    found = json.loads((home / "server.json").read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs, and isn't a zombie."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_server_is_started_and_ended(home: Path) -> None:
+    server = FlowServer(home)
+    server.open()
+    found = server_of(home)
+    assert server.is_own
+    assert os.environ[API_VARIABLE] == f"http://127.0.0.1:{found['port']}/api"
+    assert is_alive(found["pid"])
+    server.close()
+    assert not is_alive(found["pid"])
+    assert not (home / "server.json").exists()
+    assert API_VARIABLE not in os.environ
+
+
+def test_two_runs_share_one_and_the_last_ends_it(home: Path) -> None:
+    first, second = FlowServer(home), FlowServer(home)
+    first.open()
+    pid = server_of(home)["pid"]
+    os.environ.pop(API_VARIABLE)
+    second.open()
+    assert server_of(home)["pid"] == pid
+    first.close()
+    assert is_alive(pid)
+    second.close()
+    assert not is_alive(pid)
+
+
+def test_one_that_a_killed_run_left_is_used_and_ended(home: Path) -> None:
+    killed = FlowServer(home)
+    killed.open()
+    pid = server_of(home)["pid"]
+    os.environ.pop(API_VARIABLE)
+    assert killed._users is not None
+    killed._users.close()  # as the system does at a kill
+    later = FlowServer(home)
+    later.open()
+    assert server_of(home)["pid"] == pid
+    later.close()
+    assert not is_alive(pid)
+
+
+def test_a_dead_servers_record_is_replaced(home: Path) -> None:
+    home.mkdir()
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    (home / "server.json").write_text(json.dumps({"pid": int(dead.stdout), "port": 1}))
+    server = FlowServer(home)
+    server.open()
+    assert server_of(home)["pid"] != int(dead.stdout)
+    server.close()
+
+
+def test_the_users_own_server_is_honoured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(API_VARIABLE, "http://127.0.0.1:1/api")
+    server = FlowServer(home)
+    server.open()
+    server.wait_until_ready()
+    server.close()
+    assert not server.is_own
+    assert os.environ[API_VARIABLE] == "http://127.0.0.1:1/api"
+    assert not home.exists()

@@ -1,0 +1,365 @@
+"""The cost model: hand-made numbers, SCALE-Sim's, and what must hold for any work."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.hardware.cost import (
+    TransferCost,
+    compulsory_cycles,
+    contraction_cycles,
+    cycles_to_nanoseconds,
+    host_cycles,
+    launch_cycles,
+    nanoseconds_to_cycles,
+    peak_cycles,
+    transfer_cost,
+    vector_cycles,
+)
+from stages.hardware.load import load_spec
+from stages.hardware.spec import Dataflow, Host, TensorCore, VectorUnit
+from stages.tensors import DType
+from tests.hardware.specs import ROOT, SPECS
+
+TINY = load_spec(SPECS / "npu_tiny.yaml")
+SCALESIM = ROOT.parent / "shared" / "data" / "scalesim_reference.csv"
+DATAFLOWS = {
+    "os": Dataflow.OUTPUT_STATIONARY,
+    "ws": Dataflow.WEIGHT_STATIONARY,
+    "is": Dataflow.INPUT_STATIONARY,
+}
+
+
+def core(
+    dataflow: Dataflow,
+    rows: int,
+    cols: int,
+    *,
+    depth: int = 1,
+    instances: int = 1,
+    fill: int = 0,
+    depthwise: int = 0,
+) -> TensorCore:
+    """A core whose f16 rate is its array's, with int8 at twice that and f32 at half."""
+    rate = rows * cols * depth * instances
+    return TensorCore(
+        dataflow=dataflow,
+        rows=rows,
+        cols=cols,
+        depth=depth,
+        instances=instances,
+        array_dtype=DType.F16,
+        macs_per_cycle={DType.F16: 2 * rate, DType.I8: 4 * rate, DType.F32: rate}
+        if dataflow is Dataflow.BLOCKED
+        else {DType.F16: rate, DType.I8: 2 * rate, DType.F32: max(1, rate // 2)},
+        depthwise_macs_per_cycle=depthwise,
+        fill_cycles=fill,
+        output_stage=frozenset(),
+        max_m=10**9,
+        max_n=10**9,
+        max_k=10**9,
+    )
+
+
+@pytest.mark.parametrize(
+    ("dataflow", "m", "n", "k", "expected"),
+    [
+        # 4 x 8 array; M=10, N=20, K=30.
+        # os: ceil(10/4)*ceil(20/8) = 9 folds of 4+8+30-2 = 40 -> 359
+        (Dataflow.OUTPUT_STATIONARY, 10, 20, 30, 359),
+        # ws: ceil(30/4)*ceil(20/8) = 24 folds of 8+8+10-2 = 24 -> 575
+        (Dataflow.WEIGHT_STATIONARY, 10, 20, 30, 575),
+        # is: ceil(30/4)*ceil(10/8) = 16 folds of 8+8+20-2 = 34 -> 543
+        (Dataflow.INPUT_STATIONARY, 10, 20, 30, 543),
+        (Dataflow.OUTPUT_STATIONARY, 1, 1, 1, 10),
+        (Dataflow.WEIGHT_STATIONARY, 1, 1, 1, 14),
+        (Dataflow.INPUT_STATIONARY, 1, 1, 1, 14),
+    ],
+)
+def test_systolic_by_hand(dataflow: Dataflow, m: int, n: int, k: int, expected: int) -> None:
+    array = core(dataflow, 4, 8)
+    assert contraction_cycles(array, m, n, k, 1, 1, DType.F16) == expected
+
+
+def test_the_example_of_the_documentation() -> None:
+    core_ = TINY.tensor_core
+    assert contraction_cycles(core_, 196, 64, 288, 1, 9, DType.I8) == 17_423
+    assert contraction_cycles(core_, 196, 64, 288, 1, 9, DType.F16) == 34_846
+    assert peak_cycles(core_, {DType.I8: 196 * 64 * 288}) == 14_112
+
+
+def test_half_the_rate_is_twice_the_cycles() -> None:
+    array = core(Dataflow.WEIGHT_STATIONARY, 4, 8)
+    assert contraction_cycles(array, 10, 20, 30, 1, 1, DType.F32) == 2 * 575
+    assert contraction_cycles(array, 10, 20, 30, 1, 1, DType.I8) == ceil(575 / 2)
+
+
+def test_groups_are_more_folds_dealt_to_the_instances() -> None:
+    one = core(Dataflow.WEIGHT_STATIONARY, 4, 8)
+    two = replace(core(Dataflow.WEIGHT_STATIONARY, 4, 8, instances=2), fill_cycles=5)
+    # 3 groups of 24 folds of 24 cycles
+    assert contraction_cycles(one, 10, 20, 30, 3, 1, DType.F16) == 72 * 24 - 1
+    assert contraction_cycles(two, 10, 20, 30, 3, 1, DType.F16) == 36 * 24 - 1 + 5
+
+
+def test_dot_product_by_hand() -> None:
+    array = core(Dataflow.DOT_PRODUCT, 1, 16, depth=8, fill=7)
+    # 49 pixels, 20 channels out, 9 taps x 24 channels in: 49*ceil(20/16)*9*ceil(24/8) + 7
+    assert contraction_cycles(array, 49, 20, 9 * 24, 1, 9, DType.F16) == 49 * 2 * 9 * 3 + 7
+    # int8 contracts 16 channels a cycle: ceil(24/16) = 2 steps instead of 3
+    assert contraction_cycles(array, 49, 20, 9 * 24, 1, 9, DType.I8) == 49 * 2 * 9 * 2 + 7
+    # three image channels fill three of the eight
+    assert contraction_cycles(array, 49, 16, 9 * 3, 1, 9, DType.F16) == 49 * 9 + 7
+
+
+def test_short_stripes_wait_for_their_weights() -> None:
+    array = replace(core(Dataflow.DOT_PRODUCT, 4, 16, depth=8), weight_load_cycles=8)
+    # 32 pixels are 8 steps, and hide the load of the next weights; 4 pixels are one, and wait
+    assert contraction_cycles(array, 32, 16, 64, 1, 1, DType.F16) == 8 * 8
+    assert contraction_cycles(array, 4, 16, 64, 1, 1, DType.F16) == 8 * 8
+    assert contraction_cycles(array, 36, 16, 64, 1, 1, DType.F16) == 9 * 8
+    # a product of a vector and a 64 x 48 matrix: three blocks of channels, eight of k
+    assert contraction_cycles(array, 1, 48, 64, 1, 1, DType.F16) == 3 * 8 * 8
+
+
+def test_dot_product_whose_depth_does_not_divide() -> None:
+    array = core(Dataflow.DOT_PRODUCT, 2, 2, depth=1)
+    # f32 has half the rate, but the depth can't go below one channel: twice the cycles
+    assert array.macs_per_cycle[DType.F32] == 2
+    assert contraction_cycles(array, 4, 4, 10, 1, 1, DType.F32) == 2 * 2 * 10 * 2
+
+
+def test_blocked_by_hand() -> None:
+    gpu = core(Dataflow.BLOCKED, 64, 64, instances=4, fill=100)
+    # rate 2*64*64*4, so a block of depth k takes ceil(64*64*k*4 / 32768) = k/2 cycles
+    # 100 x 200 outputs are 2*4 = 8 blocks: two waves
+    assert contraction_cycles(gpu, 100, 200, 256, 1, 1, DType.F16) == 2 * (128 + 100)
+    # a single output still takes a whole block
+    assert contraction_cycles(gpu, 1, 1, 256, 1, 1, DType.F16) == 128 + 100
+    # 12 heads of one block each: three waves
+    assert contraction_cycles(gpu, 64, 64, 64, 12, 1, DType.F16) == 3 * (32 + 100)
+
+
+def test_depthwise_mode_is_used_where_it_is_faster() -> None:
+    plain = core(Dataflow.DOT_PRODUCT, 1, 16, depth=8)
+    with_mode = replace(plain, depthwise_macs_per_cycle=32)
+    # 50 pixels x 9 taps x 64 channels
+    assert contraction_cycles(plain, 50, 1, 9, 64, 9, DType.F16) == 50 * 9 * 64
+    assert contraction_cycles(with_mode, 50, 1, 9, 64, 9, DType.F16) == 50 * 9 * 64 // 32
+    assert contraction_cycles(with_mode, 50, 1, 9, 64, 9, DType.F32) == 50 * 9 * 64 // 16
+    # two channels of input to each output is no depthwise
+    assert contraction_cycles(with_mode, 50, 1, 18, 64, 9, DType.F16) == 50 * 9 * 64
+    # and a mode slower than the array is left alone
+    slow = replace(core(Dataflow.DOT_PRODUCT, 4, 1, depth=1), depthwise_macs_per_cycle=1)
+    assert contraction_cycles(slow, 8, 1, 9, 4, 9, DType.F16) == 2 * 9 * 4
+
+
+def test_no_work_costs_a_cycle_and_nonsense_is_refused() -> None:
+    array = core(Dataflow.WEIGHT_STATIONARY, 4, 8)
+    assert contraction_cycles(array, 0, 20, 30, 1, 1, DType.F16) == 1
+    with pytest.raises(ValueError, match=r"no contraction: m=-1 n=1 k=1 groups=1 taps=1"):
+        contraction_cycles(array, -1, 1, 1, 1, 1, DType.F16)
+    with pytest.raises(ValueError, match=r"taps=0"):
+        contraction_cycles(array, 1, 1, 1, 1, 0, DType.F16)
+    with pytest.raises(ValueError, match="the tensor core doesn't multiply bf16"):
+        contraction_cycles(array, 1, 1, 1, 1, 1, DType.BF16)
+
+
+def test_enormous_work_does_not_overflow() -> None:
+    array = core(Dataflow.WEIGHT_STATIONARY, 4, 8)
+    side = 2**40
+    folds = (side // 4) * (side // 8)
+    assert contraction_cycles(array, side, side, side, 1, 1, DType.F16) == folds * (14 + side) - 1
+
+
+CORES = [
+    core(Dataflow.OUTPUT_STATIONARY, 1, 1),
+    core(Dataflow.OUTPUT_STATIONARY, 16, 16),
+    core(Dataflow.WEIGHT_STATIONARY, 16, 8, instances=3, depthwise=16),
+    core(Dataflow.INPUT_STATIONARY, 7, 5, fill=3),
+    core(Dataflow.DOT_PRODUCT, 4, 16, depth=8, instances=2, fill=32, depthwise=64),
+    core(Dataflow.DOT_PRODUCT, 1, 3, depth=1),
+    replace(core(Dataflow.DOT_PRODUCT, 4, 16, depth=8, instances=3), weight_load_cycles=8),
+    core(Dataflow.BLOCKED, 64, 64, instances=40, fill=500, depthwise=256),
+]
+EXTENT = st.integers(1, 5000)
+
+
+@given(
+    st.sampled_from(CORES),
+    EXTENT,
+    EXTENT,
+    st.integers(1, 300),
+    st.integers(1, 64),
+    st.integers(1, 49),
+    st.sampled_from([DType.F16, DType.I8, DType.F32]),
+    st.sampled_from("mnkg"),
+    st.integers(1, 3000),
+)
+def test_never_below_peak_and_never_less_for_more(
+    array: TensorCore,
+    m: int,
+    n: int,
+    channels: int,
+    groups: int,
+    taps: int,
+    dtype: DType,
+    grown: str,
+    by: int,
+) -> None:
+    k = channels * taps
+    cycles = contraction_cycles(array, m, n, k, groups, taps, dtype)
+    assert cycles * array.macs_per_cycle[dtype] >= m * n * k * groups
+    more = {"m": m, "n": n, "k": k, "g": groups}
+    more[grown] += by
+    assert contraction_cycles(array, more["m"], more["n"], more["k"], more["g"], taps, dtype) >= (
+        cycles
+    )
+
+
+@given(
+    st.sampled_from(CORES), st.integers(1, 100), st.integers(1, 200), st.sampled_from([1, 9, 25])
+)
+def test_depthwise_grows_with_n_and_k_too(
+    array: TensorCore, m: int, groups: int, taps: int
+) -> None:
+    depthwise = contraction_cycles(array, m, 1, taps, groups, taps, DType.F16)
+    assert contraction_cycles(array, m, 2, taps, groups, taps, DType.F16) >= depthwise
+    assert contraction_cycles(array, m, 1, 2 * taps, groups, taps, DType.F16) >= depthwise
+    assert depthwise * array.macs_per_cycle[DType.F16] >= m * groups * taps
+
+
+def scalesim_rows() -> Iterator[tuple[Dataflow, int, int, int, int, int, int]]:
+    """Every row of SCALE-Sim's own compute cycles, each once."""
+    if not SCALESIM.is_file():
+        return
+    with SCALESIM.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["compute_cycles"] and row["M"] and row["status"] in ("ok", "derived"):
+                sizes = (row[name] for name in ("array_rows", "array_cols", "M", "N", "K"))
+                numbers = [int(size) for size in sizes]
+                cycles = int(row["compute_cycles"])
+                yield DATAFLOWS[row["dataflow"]], *numbers, cycles  # type: ignore[misc]
+
+
+@pytest.mark.skipif(not SCALESIM.is_file(), reason="no reference data beside this checkout")
+def test_scalesim_agrees_on_every_row() -> None:
+    rows = list(scalesim_rows())
+    assert len(rows) > 200
+    for dataflow, rows_, cols, m, n, k, cycles in rows:
+        array = core(dataflow, rows_, cols)
+        assert contraction_cycles(array, m, n, k, 1, 1, DType.F16) == cycles
+
+
+def test_vector_by_hand() -> None:
+    unit = VectorUnit(
+        bytes_per_cycle=32, startup_cycles=10, default_cycles=2, cycles_by_kind={"exp": 5}
+    )
+    # 100 f16 elements are 200 bytes: 7 vectors
+    assert vector_cycles(unit, ["add"], 100, 2) == 10 + 7 * 2
+    assert vector_cycles(unit, ["exp"], 100, 2) == 10 + 7 * 5
+    assert vector_cycles(unit, ["exp", "add"], 100, 2) == 10 + 7 * 7
+    assert vector_cycles(replace(unit, startup_cycles=0), ["add"], 0, 2) == 1
+    with pytest.raises(ValueError, match="negative work"):
+        vector_cycles(unit, ["add"], -1, 2)
+
+
+def test_transfer_by_hand() -> None:
+    # npu_tiny at 500 MHz: ddr and dma 4 GB/s are 8 B a cycle, sram 16 GB/s 32 B a cycle;
+    # 100 ns setup + 120 ns ddr read + 4 ns sram write are 112 cycles
+    assert transfer_cost(TINY, 1024, 1024, "ddr", "sram") == TransferCost(112, 128, 128)
+    # 100 ns setup + 4 ns sram read + 40 ns ddr write are 72 cycles
+    assert transfer_cost(TINY, 1024, 1024, "sram", "ddr") == TransferCost(72, 128, 128)
+    # runs of 16 bytes cost ddr a burst of 64 bytes each
+    assert transfer_cost(TINY, 1024, 16, "ddr", "sram") == TransferCost(112, 512, 512)
+    # inside the sram the dma is the slowest
+    assert transfer_cost(TINY, 1024, 1024, "sram", "sram") == TransferCost(54, 128, 0)
+    # from ddr to ddr both sides hold the one port
+    assert transfer_cost(TINY, 1024, 1024, "ddr", "ddr") == TransferCost(130, 128, 256)
+    # the last run may be shorter
+    assert transfer_cost(TINY, 200, 150, "ddr", "sram").port_cycles == (3 + 1) * 64 // 8
+    assert transfer_cost(TINY, 0, 0, "ddr", "sram") == TransferCost(112, 1, 0)
+
+
+def test_transfer_refuses_nonsense() -> None:
+    with pytest.raises(ValueError, match="npu_tiny has no memory 'l2'"):
+        transfer_cost(TINY, 1, 1, "l2", "sram")
+    with pytest.raises(ValueError, match="negative transfer"):
+        transfer_cost(TINY, -1, 1, "ddr", "sram")
+
+
+@given(st.integers(0, 10**7), st.integers(1, 10**7), st.integers(0, 10**6))
+def test_transfers_respect_the_bandwidth(size: int, run: int, more: int) -> None:
+    cost = transfer_cost(TINY, size, run, "ddr", "sram")
+    assert cost.channel_cycles >= max(1, cost.port_cycles)
+    assert cost.port_cycles >= compulsory_cycles(TINY, size)
+    assert transfer_cost(TINY, size + more, run, "ddr", "sram").channel_cycles >= (
+        cost.channel_cycles
+    )
+
+
+def test_host_by_hand() -> None:
+    spec = replace(
+        TINY,
+        clock_hz=10**9,
+        host=Host(
+            flops_per_second=4 * 10**9,
+            memory_bandwidth=10**9,
+            link_bandwidth=2 * 10**9,
+            sync_ns=1000,
+            call_ns=100,
+        ),
+    )
+    assert host_cycles(spec, 0, 0, 0, 0) == 1000
+    assert host_cycles(spec, 3, 0, 0, 0) == 1300
+    assert host_cycles(spec, 1, 4000, 0, 0) == 1100 + 1000
+    assert host_cycles(spec, 1, 4000, 5000, 0) == 1100 + 5000
+    assert host_cycles(spec, 1, 4000, 5000, 2001) == 1100 + 5000 + 1001
+    with pytest.raises(ValueError, match="negative work"):
+        host_cycles(spec, 1, -1, 0, 0)
+    idle = replace(spec, host=replace(spec.host, sync_ns=0))
+    assert host_cycles(idle, 0, 0, 0, 0) == 1
+
+
+def test_clock_conversions_round_up() -> None:
+    assert nanoseconds_to_cycles(TINY, 0) == 0
+    assert nanoseconds_to_cycles(TINY, 3) == 2
+    assert cycles_to_nanoseconds(TINY, 3) == 6
+    assert launch_cycles(TINY, "tensor_core") == 200
+    assert launch_cycles(TINY, "host") == 0
+
+
+@given(st.integers(0, 10**15))
+def test_time_to_cycles_and_back_never_shrinks(ns: int) -> None:
+    assert 0 <= cycles_to_nanoseconds(TINY, nanoseconds_to_cycles(TINY, ns)) - ns < 2
+
+
+def test_roofline_by_hand() -> None:
+    # npu_tiny: int8 256 MACs a cycle, f16 128
+    assert peak_cycles(TINY.tensor_core, {DType.I8: 2560}) == 10
+    assert peak_cycles(TINY.tensor_core, {DType.I8: 128, DType.F16: 64}) == 1
+    assert peak_cycles(TINY.tensor_core, {}) == 0
+    assert compulsory_cycles(TINY, 8001) == 1001
+    with pytest.raises(ValueError, match="the tensor core doesn't multiply f64"):
+        peak_cycles(TINY.tensor_core, {DType.F64: 1})
+
+
+def test_roofline_is_capped_by_the_channels() -> None:
+    slow = replace(TINY, dma=replace(TINY.dma, bandwidth=10**9))
+    assert compulsory_cycles(slow, 8000) == 4 * compulsory_cycles(TINY, 8000)
+
+
+@pytest.mark.parametrize("path", sorted(SPECS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_specs_stay_over_their_roofline(path: Path) -> None:
+    spec = load_spec(path)
+    for dtype in spec.tensor_core.macs_per_cycle:
+        cycles = contraction_cycles(spec.tensor_core, 3136, 64, 576, 1, 9, dtype)
+        assert cycles >= peak_cycles(spec.tensor_core, {dtype: 3136 * 64 * 576})

@@ -1,0 +1,46 @@
+"""`docs/hardware-specs.md` names every key, unit, word and shipped spec."""
+
+from __future__ import annotations
+
+import pytest
+
+from stages.hardware import vocabulary
+from stages.hardware.load import load_spec, spec_names
+from stages.hardware.schema import SpecFile
+from stages.hardware.spec import Dataflow, JitterCause, Mark, SyncMode
+from stages.hardware.summary import list_row
+from stages.units import DIMENSIONS, format_bytes
+from tests.hardware.specs import ROOT, SPECS
+
+TEXT = (ROOT / "docs" / "hardware-specs.md").read_text(encoding="utf-8")
+
+
+def test_every_section_is_described() -> None:
+    for name, field in SpecFile.model_fields.items():
+        assert f"`{field.alias or name}" in TEXT, name
+
+
+@pytest.mark.parametrize("options", [Dataflow, JitterCause, Mark, SyncMode])
+def test_every_option_is_named(options: type[Dataflow | JitterCause | Mark | SyncMode]) -> None:
+    for option in options:
+        assert f"`{option}`" in TEXT
+
+
+def test_every_limit_and_engine_is_named() -> None:
+    for word in (*vocabulary.LIMITS, *vocabulary.RUNS_ON):
+        assert f"`{word}`" in TEXT
+
+
+def test_every_unit_is_named() -> None:
+    units = {unit for dimension in DIMENSIONS for unit in dimension.factors}
+    words = set(TEXT.replace(",", " ").replace("|", " ").split())
+    assert units <= words, units - words
+
+
+def test_the_table_of_specs_is_true() -> None:
+    for name in spec_names(SPECS):
+        spec = load_spec(SPECS / f"{name}.yaml")
+        line = next(line for line in TEXT.splitlines() if line.startswith(f"| `{name}` |"))
+        assert f"| {' '.join(list_row(spec).dtypes)} |" in line
+        kib = f"{spec.sram.size_bytes // 1024} KiB"
+        assert f"| {kib} |" in line, format_bytes(spec.sram.size_bytes)
