@@ -12,32 +12,42 @@ from stages.recipe.printer import print_line, print_operator, print_value_name, 
 from stages.recipe.refusal import IllegalRecipeError, refuse
 from stages.recipe.verify_decisions import (
     verify_allocations,
-    verify_groups,
+    verify_coverage,
     verify_layouts,
+    verify_order,
+    verify_results,
     verify_tiles,
 )
 from stages.tensors import Array
 
-__all__ = ["IllegalRecipeError", "verify", "verify_graph"]
+__all__ = ["IllegalRecipeError", "verify", "verify_draft", "verify_graph"]
 
 
 def verify(recipe: Recipe, constants: Mapping[str, Array] | None = None) -> None:
-    """Check the graph, then the decisions about it; the first broken rule is reported.
+    """Check a recipe: the graph, then the decisions about it; the first broken rule is reported.
 
     `constants`, where given, must hold an array of the declared type for every constant.
 
     Raises:
         IllegalRecipeError: with the line of the operator, group or value.
     """
-    _verify_values(recipe)
-    if constants is not None:
-        _verify_constants(recipe, constants)
-    for operator in recipe.graph.operators:
-        _verify_operator(recipe, operator)
-    verify_groups(recipe)
+    verify_draft(recipe, constants)
+    verify_order(recipe)
+    verify_allocations(recipe)
+
+
+def verify_draft(recipe: Recipe, constants: Mapping[str, Array] | None = None) -> None:
+    """Check a recipe in the making: its groups may lie in another order than the graph's, and
+    nothing has a place in memory yet.
+
+    Raises:
+        IllegalRecipeError: with the line of the operator, group or value.
+    """
+    _verify_graph(recipe, constants)
+    verify_coverage(recipe)
+    verify_results(recipe)
     verify_layouts(recipe)
     verify_tiles(recipe)
-    verify_allocations(recipe)
 
 
 def verify_graph(graph: Graph, constants: Mapping[str, Array] | None = None) -> None:
@@ -46,12 +56,15 @@ def verify_graph(graph: Graph, constants: Mapping[str, Array] | None = None) -> 
     Raises:
         IllegalRecipeError: with the line of the operator or value.
     """
-    bare = Recipe(graph, Target("none", "0"), ())
-    _verify_values(bare)
+    _verify_graph(Recipe(graph, Target("none", "0"), ()), constants)
+
+
+def _verify_graph(recipe: Recipe, constants: Mapping[str, Array] | None) -> None:
+    _verify_values(recipe)
     if constants is not None:
-        _verify_constants(bare, constants)
-    for operator in graph.operators:
-        _verify_operator(bare, operator)
+        _verify_constants(recipe, constants)
+    for operator in recipe.graph.operators:
+        _verify_operator(recipe, operator)
 
 
 def _verify_values(recipe: Recipe) -> None:

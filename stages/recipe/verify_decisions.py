@@ -12,10 +12,10 @@ from stages.recipe.refusal import refuse
 from stages.tensors import LayoutKind
 
 
-def verify_groups(recipe: Recipe) -> None:
-    """Groups cover the operators, each once, in order; a device group has one external result."""
-    graph = recipe.graph
+def verify_coverage(recipe: Recipe) -> None:
+    """Groups have names of their own and cover the operators, each once."""
     names: set[str] = set()
+    left = {operator.name: operator for operator in recipe.graph.operators}
     for group in recipe.groups:
         line = partial(print_group, group)
         if group.name in names:
@@ -28,25 +28,40 @@ def verify_groups(recipe: Recipe) -> None:
         names.add(group.name)
         if not group.operators:
             refuse(f"group {quoted(group.name)} is empty", line, "", "remove the group")
-    listed = [(name, group) for group in recipe.groups for name in group.operators]
-    for place, (name, group) in enumerate(listed):
-        expected = graph.operators[place].name if place < len(graph.operators) else None
-        if name != expected:
-            refuse(
-                f"group {quoted(group.name)} lists {quoted(name)} where the graph has "
-                + (quoted(expected) if expected is not None else "no operator left"),
-                partial(print_group, group),
-                "",
-                "groups cover every operator once, in the graph's order",
-            )
-    if len(listed) < len(graph.operators):
-        missing = graph.operators[len(listed)]
+        for name in group.operators:
+            if left.pop(name, None) is None:
+                refuse(
+                    f"group {quoted(group.name)} lists {quoted(name)}, which is no operator of the "
+                    "graph, or one that a group has already",
+                    line,
+                    "",
+                    "groups cover every operator once",
+                )
+    for missing in left.values():
         refuse(
             f"operator {quoted(missing.name)} is in no group",
             partial(print_operator, recipe, missing),
             "",
-            "groups cover every operator once, in the graph's order",
+            "groups cover every operator once",
         )
+
+
+def verify_order(recipe: Recipe) -> None:
+    """Groups list the operators in the graph's order."""
+    listed = [(name, group) for group in recipe.groups for name in group.operators]
+    for (name, group), operator in zip(listed, recipe.graph.operators, strict=True):
+        if name != operator.name:
+            refuse(
+                f"group {quoted(group.name)} lists {quoted(name)} where the graph has "
+                f"{quoted(operator.name)}",
+                partial(print_group, group),
+                "",
+                "list the groups, and their operators, in the graph's order",
+            )
+
+
+def verify_results(recipe: Recipe) -> None:
+    """A group on the device has one result that others read."""
     for group, external in _external_results(recipe):
         if group.engine is not Engine.HOST and len(external) != 1:
             refuse(
