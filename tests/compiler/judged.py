@@ -49,7 +49,7 @@ def case_of(model: onnx.ModelProto, feeds: Arrays) -> Case:
     """Import a model and run it: under ONNX Runtime, and with every value rounded to f16."""
     graph, constants = import_model(model)
     results = run_model(model, feeds)
-    expected = dict(zip((item.name for item in model.graph.output), results, strict=True))
+    expected = dict(zip(graph.outputs, results, strict=True))
     return Case(graph, constants, feeds, expected, _in_halves(graph, constants, feeds))
 
 
