@@ -35,7 +35,7 @@ def expand_one_by_one(model: ir.Model, names: list[str]) -> bool:
         if body is None:
             return False
         body.domain, body.name = _DOMAIN, f"{node.op_type}_{index}"
-        function = ir.from_proto(body)
+        function = ir.serde.deserialize_function(body)
         model.functions[function.identifier()] = function
         node.domain, node.op_type = _DOMAIN, body.name
     common.InlinePass()(model)
