@@ -24,7 +24,8 @@ def compiled(text: str, shape: tuple[int, ...], name: str) -> Compiled:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_of_views_alone_is_a_plan_without_instructions(name: str) -> None:
     made = compiled(
-        "g (float[2, 6] x) => (float[3, 4] y) { s = Constant <value_ints = [3, 4]> () y = Reshape(x, s) }",
+        """g (float[2, 6] x) => (float[3, 4] y) {
+             s = Constant <value_ints = [3, 4]> () y = Reshape(x, s) }""",
         (2, 6),
         name,
     )
