@@ -53,6 +53,12 @@ def case_of(model: onnx.ModelProto, feeds: Arrays) -> Case:
     return Case(graph, constants, feeds, expected, _in_halves(graph, constants, feeds))
 
 
+def case_of_graph(graph: Graph, constants: Arrays, feeds: Arrays) -> Case:
+    """A case whose meaning the reference interpreter says."""
+    expected = interpret(graph, constants, feeds)
+    return Case(graph, constants, feeds, expected, _in_halves(graph, constants, feeds))
+
+
 def _in_halves(graph: Graph, constants: Arrays, feeds: Arrays) -> Arrays:
     types = {
         name: TensorType(DType.F16, item.shape) if item.dtype is DType.F32 else item
@@ -112,7 +118,9 @@ def _compare(name: str, actual: Array, expected: Array, rounded: Array) -> None:
         own = np.abs(rounded.astype(np.int64) - expected.astype(np.int64)).max()
         narrow = expected.dtype.itemsize == 1 and expected.dtype.kind != "b"
         if difference > own + (_NARROW_STEPS if narrow else 0):
-            raise JudgementError("numbers", f"%{name} is off by {difference}, rounding alone by {own}")
+            raise JudgementError(
+                "numbers", f"%{name} is off by {difference}, rounding alone by {own}"
+            )
         return
     facts, own_facts = compare_floats(actual, expected), compare_floats(rounded, expected)
     allowed = 0.01 + 4 * own_facts.relative_error
