@@ -24,7 +24,7 @@ from stages.tensors import Array, DType, TensorType
 
 Meaning = Callable[[Operator, Sequence[Values | None], Sequence[TensorType]], tuple[Values, ...]]
 
-_MEANINGS: dict[Kind, Meaning] = {
+MEANINGS: dict[Kind, Meaning] = {
     Kind.CONV: contraction.conv,
     Kind.CONV_TRANSPOSE: contraction.conv_transpose,
     Kind.MATMUL: contraction.matmul,
@@ -74,7 +74,7 @@ def evaluate(
         InputError: an index or a shape that depends on data is out of range.
         ValueError: the operator is a `host_call`, which has no meaning here.
     """
-    meaning = _MEANINGS.get(operator.kind)
+    meaning = MEANINGS.get(operator.kind)
     if meaning is None:
         raise ValueError(f"{operator.kind} {operator.name!r} runs in the host's own runtime")
     with np.errstate(all="ignore"):
