@@ -149,6 +149,21 @@ def test_illegal_operators_are_refused(
     assert caught.value.hint
 
 
+def test_a_host_call_names_all_its_operands_and_results() -> None:
+    attributes: dict[str, Attribute] = {
+        "node": b"",
+        "names": ("a", ""),
+        "results": ("y",),
+        "opsets": ("ai.onnx:17",),
+    }
+    call = Operator("h", Kind.HOST_CALL, ("x", ""), ("y",), attributes)
+    assert infer(call, [typed(2), None], [typed(7)]) == (typed(7),)
+    for broken in ({"names": ("a",)}, {"results": ()}):
+        wrong = Operator("h", Kind.HOST_CALL, ("x", ""), ("y",), attributes | broken)
+        with pytest.raises(IllegalOperatorError, match=f"{next(iter(broken))} has"):
+            infer(wrong, [typed(2), None], [typed(7)])
+
+
 def test_work_of_elementwise_and_movement() -> None:
     sigmoid = Operator("s", Kind.SIGMOID, ("x",), ("y",))
     assert flops(sigmoid, [typed(2, 5)], [typed(2, 5)]) == 10 * signature(Kind.SIGMOID).operations
