@@ -15,7 +15,7 @@ The steps, in order, each a function of its own module:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from stages.errors import InputError
 from stages.normalizer.bindings import bind_inputs
 from stages.normalizer.folding import fold_constants
 from stages.normalizer.inference_mode import use_inference_mode
+from stages.normalizer.legality import check_legal
 from stages.normalizer.lowering import expand_newer_functions, lower_opset
 from stages.normalizer.operators import ONNX_DOMAIN, check_operators, shorten_domain
 from stages.normalizer.raising import RECIPE_OPSET, raise_opset
@@ -110,19 +111,17 @@ def normalize_model(source: ModelSource, bindings: Mapping[str, int] = NO_BINDIN
         log.add("mending", mend_split(model)),
         len(model.graph.inputs) != inputs,
     ]
+    check_legal(model)
     if any(altered):
         comparable = model.clone()
     log.add("stale shapes", forget_inferred(model))
-    signature = _signature(model)
+    signature, names = _signature(model), _names(model.graph.outputs)
     model = _convert(model, log)
     _require_signature(model, signature)
-    names = [str(value.name) for value in model.graph.outputs]
+    assert _names(model.graph.outputs) == names, "a conversion renamed an output"
     log.add("outputs", make_outputs(model))
-    renamed = {
-        old: str(value.name)
-        for old, value in zip(names, model.graph.outputs, strict=True)
-        if old != value.name
-    }
+    pairs = zip(names, _names(model.graph.outputs), strict=True)
+    renamed = {old: new for old, new in pairs if old != new}
     log.add("node names", name_nodes(model))
     log.add("traces", strip_traces(model))
     require_one_type(model)
@@ -172,6 +171,10 @@ class _Log:
         if done:
             self.steps.append(Step(name, done))
         return bool(done)
+
+
+def _names(values: Sequence[ir.Value]) -> list[str]:
+    return [str(value.name) for value in values]
 
 
 def _signature(model: ir.Model) -> list[str]:

@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,26 @@ def recipe(*arguments: str | Path, cwd: Path | None = None, **environment: str) 
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@contextlib.contextmanager
+def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A `recipe` command that runs, leader of its own process group, as under a terminal."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows", *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=command_environment() | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def recipe_inside(*arguments: str | Path) -> Ended:

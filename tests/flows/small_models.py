@@ -30,6 +30,27 @@ def convolution(batch: int | str = 1, side: int | str = 12, channels: int = 8) -
     return _model(graph)
 
 
+def deep(layers: int = 24, channels: int = 48, side: int = 40) -> onnx.ModelProto:
+    """Enough convolutions that each stage takes seconds."""
+    random = np.random.default_rng(7)
+    nodes, weights, value = [], [], "x"
+    for layer in range(layers):
+        shape = (channels, 3 if layer == 0 else channels, 3, 3)
+        kernel = random.standard_normal(shape, np.float32) * (2 / np.prod(shape[1:])) ** 0.5
+        weights.append(numpy_helper.from_array(kernel.astype(np.float32), f"k{layer}"))
+        nodes.append(helper.make_node("Conv", [value, f"k{layer}"], [f"c{layer}"], pads=[1] * 4))
+        value = "y" if layer == layers - 1 else f"r{layer}"
+        nodes.append(helper.make_node("Relu", [f"c{layer}"], [value]))
+    graph = helper.make_graph(
+        nodes,
+        "deep",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, channels, side, side])],
+        weights,
+    )
+    return _model(graph)
+
+
 def foreign_operator() -> onnx.ModelProto:
     """A model with an operator of a domain that nobody knows."""
     graph = helper.make_graph(
