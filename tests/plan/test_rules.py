@@ -213,6 +213,7 @@ BROKEN: dict[str, list[Callable[[], Plan | Case]]] = {
         ),
         lambda: append(copy("dma0", replace(X_DDR, strides=(-1, 2, 2, 2)), X_DDR)),
         lambda: append(copy("dma0", replace(X_DDR, shape=(1, 8)), X_DDR)),
+        lambda: append(copy("dma0", replace(X_DDR, address=1 << 80), X_DDR)),
     ],
     "align": [
         lambda: moved_rows(8),
