@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -66,8 +68,13 @@ def call(arguments: Sequence[str]) -> Outcome | int:
 
 def main() -> None:
     """The entry point of the `recipe` script."""
-    sys.exit(int(call(sys.argv[1:])))
-
-
-if __name__ == "__main__":
-    main()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names may be beyond the locale's reach
+    code = int(call(sys.argv[1:]))
+    sys.stdout.flush()
+    if code == Outcome.INTERRUPTED:
+        # Python ends itself by SIGINT where an extension's own code was interrupted, and waits for
+        # threads; the exit code is promised, and what had to be tidied up is.
+        os._exit(code)
+    sys.exit(code)

@@ -174,7 +174,7 @@ def _free_port() -> int:
 def _answers(record: _Record) -> bool:
     try:
         with urllib.request.urlopen(f"{record.api_url}/health", timeout=5) as response:
-            return response.status == 200
+            return bool(response.status == 200)
     except (OSError, urllib.error.URLError):
         return False
 

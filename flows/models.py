@@ -34,6 +34,7 @@ def request_model(word: str, project: Project, samples: Path | None = None) -> M
             can have the file's name.
     """
     path = Path(word)
+    name = model_name(word)
     if path.suffix == ".onnx" or path.exists():
         if not path.is_file():
             raise InputError(
@@ -41,11 +42,8 @@ def request_model(word: str, project: Project, samples: Path | None = None) -> M
                 where=word,
                 hint="give the path of an .onnx file, or a name that `recipe models list` prints",
             )
-        name = path.stem
-    elif match := _FUNCTION.fullmatch(word):
-        name = match["name"]
-    else:
-        name = _registered(word, project)
+    elif not _FUNCTION.fullmatch(word):
+        _require_registered(word, project)
     if not name.strip("."):
         raise InputError(
             f"no folder can be called {name!r}", where=word, hint="rename the model's file"
@@ -53,7 +51,15 @@ def request_model(word: str, project: Project, samples: Path | None = None) -> M
     return ModelRequest(name, word, project, samples)
 
 
-def _registered(word: str, project: Project) -> str:
+def model_name(word: str) -> str:
+    """The name that a model's folders get: the file's, the function's, or the registry's."""
+    if match := _FUNCTION.fullmatch(word):
+        return match["name"]
+    path = Path(word)
+    return path.stem if path.suffix == ".onnx" or path.is_file() else word
+
+
+def _require_registered(word: str, project: Project) -> None:
     import difflib
 
     from stages.normalizer.registry import load_registry
@@ -66,4 +72,3 @@ def _registered(word: str, project: Project) -> str:
             where=str(project.registry),
             hint=f"give an .onnx file, package.module:function, or one of: {', '.join(near)}",
         )
-    return word

@@ -6,7 +6,7 @@ Importing this module imports Prefect, which takes a second; only `recipe run` d
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 from prefect import Task, flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
@@ -17,7 +17,7 @@ from prefect.futures import PrefectFuture, wait
 from prefect.logging.handlers import APILogWorker
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.utilities.annotations import allow_failure
 
 from flows.board import Step, needs_of, steps_of
@@ -35,7 +35,7 @@ _DRAIN_SECONDS = 5.0
 _MOST_NAMES = 3
 _MOST_THREADS = 512  # they only wait; the processes bound what runs
 
-_THREADS: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=_MOST_THREADS)
+_THREADS = cast("TaskRunner[Any]", ThreadPoolTaskRunner(max_workers=_MOST_THREADS))
 
 _session: ContextVar[RunSession] = ContextVar("session")
 

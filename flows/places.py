@@ -10,6 +10,7 @@ from stages.errors import InputError
 
 PARAMS_FILE = "params.yaml"
 ROOT_VARIABLE = "RECIPE_ROOT"
+CACHE_VARIABLE = "RECIPE_CACHE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,9 @@ class Project:
 
     @property
     def cache(self) -> Path:
-        """What may be deleted at any time: downloads, the flow server's database."""
-        return self.root / ".cache"
+        """What may be deleted at any time: downloads, built models, the flow server's database."""
+        named = os.environ.get(CACHE_VARIABLE)
+        return Path(named) if named else self.root / ".cache"
 
     def baseline(self, hardware: str, model: str) -> Path:
         """The accepted facts of one pair; may not exist."""

@@ -26,8 +26,12 @@ class Terminal:
             print(printable(text), flush=True)
 
     def show(self, content: RenderableType) -> None:
-        """A table or styled text."""
-        make_console().print(content)
+        """A table or styled text; without the padding at line ends where it goes to a file."""
+        console = make_console()
+        with console.capture() as capture:
+            console.print(content)
+        lines = [line.rstrip() for line in capture.get().splitlines()]
+        self.result("\n".join(lines))
 
     def result(self, text: str) -> None:
         """Text that was asked for, as it is: may be piped, and holds no colours."""

@@ -20,6 +20,8 @@ settings.load_profile("reproducible")
 os.environ.update(
     DO_NOT_TRACK="1", DVC_NO_ANALYTICS="1", PREFECT_SERVER_ANALYTICS_ENABLED="false", NO_COLOR="1"
 )
+# Downloads and the flow server's database outlive a run of the tests.
+os.environ.setdefault("RECIPE_CACHE", str(Path(__file__).resolve().parent.parent / ".cache/tests"))
 for variable in ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE", "RECIPE_ROOT"):
     os.environ.pop(variable, None)
 

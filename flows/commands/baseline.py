@@ -25,14 +25,14 @@ def accept(
     ] = Path("out"),
 ) -> None:
     """Accept the benchmarks under OUT as the new baselines."""
-    from flows.models import request_model
+    from flows.models import model_name
     from flows.places import PairPlaces
     from stages.gate import accept_baseline
 
     project = options(context).project
     for word in models:
         for device in hardware:
-            places = PairPlaces(out, request_model(word, project).name, Path(device).stem)
+            places = PairPlaces(out, model_name(word), Path(device).stem)
             target = project.baseline(places.hardware, places.model)
             accept_baseline(places.benchmark, places.validation, target)
             options(context).terminal.say(f"accepted {places.model} on {places.hardware}: {target}")

@@ -44,7 +44,7 @@ def normalize(
 
     bindings = parse_bindings(bind)
     request = request_model(model, options(context).project, samples)
-    require_writable(out)
+    require_writable(out.parent)
     _finish(context, stage_calls.normalize(request, out, bindings, options(context).params), out)
 
 
@@ -82,7 +82,7 @@ def validate(
     from flows.places import hardware_path, require_writable
 
     spec = hardware_path(hardware, options(context).project)
-    require_writable(out)
+    require_writable(out.parent)
     params = options(context).params
     _finish(context, stage_calls.validate(package, normalized, spec, out, baseline, params), out)
 
@@ -100,7 +100,7 @@ def benchmark(
     from flows.places import hardware_path, require_writable
 
     spec = hardware_path(hardware, options(context).project)
-    require_writable(out)
+    require_writable(out.parent)
     params = options(context).params.with_benchmark(runs, seed)
     _finish(context, stage_calls.benchmark(package, spec, out, params), out)
 
@@ -117,7 +117,7 @@ def gate(
     from flows import stage_calls
     from flows.places import require_writable
 
-    require_writable(out)
+    require_writable(out.parent)
     params = options(context).params
     _finish(context, stage_calls.gate(measured, baseline, out, params), out)
 
@@ -135,7 +135,7 @@ def stress(
     from flows.places import hardware_path, require_writable
 
     spec = hardware_path(hardware, options(context).project)
-    require_writable(out)
+    require_writable(out.parent)
     params = options(context).params.with_stress(runs, seed)
     _finish(context, stage_calls.thermal_stress(package, spec, out, params), out)
 

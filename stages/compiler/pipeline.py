@@ -16,6 +16,7 @@ from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeByRanges
 from stages.compiler.passes.recognize import Recognize
+from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
@@ -31,6 +32,7 @@ def passes(quantization: Quantization | None) -> tuple[Pass, ...]:
         Recognize(),
         FoldAffine(),
         *([QuantizeByRanges(quantization)] if quantization is not None else []),
+        SinkDequantize(),
         PrivatizeDequantize(),
         Fuse(),
         Precision(),

@@ -6,8 +6,10 @@ gives a wrong answer here, as it would on the chip.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,11 +70,12 @@ class Machine:
             )
             for binding in plan.outputs
         }
-        self._steps = [
-            self._step(instruction)
-            for instruction in plan.instructions
-            if instruction.opcode not in _SILENT
-        ]
+        with _collector_paused():
+            self._steps = [
+                self._step(instruction)
+                for instruction in plan.instructions
+                if instruction.opcode not in _SILENT
+            ]
 
     def run(self, inputs: Mapping[str, Array]) -> Execution:
         """One inference on fresh memory; `inputs` are logical arrays by name.
@@ -131,6 +134,19 @@ class Machine:
         return _compute(kernel, loads, stores)
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Python's cycle collector would walk all steps made so far again and again: two thirds of the
+    time of loading a large plan. None of them is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _compute(
     kernel: ReadyKernel,
     loads: Sequence[Callable[[], Array]],
@@ -159,6 +175,8 @@ def _physical(binding: Binding, weights: Mapping[str, Array]) -> Array:
         raise DeviceError(
             f"the package has no data for constant {binding.name!r}", hint="recompile the model"
         )
+    if data.size == 1 and region.physical_shape == ():
+        data = data.reshape(())
     if data.dtype != region.dtype.numpy or data.shape != region.physical_shape:
         raise DeviceError(
             f"constant {binding.name!r} is {data.dtype}{list(data.shape)}, the plan wants "

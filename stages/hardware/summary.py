@@ -45,7 +45,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
+class SpecWarning:
     """Something legal that is probably a slip, with the key path that it is about."""
 
     key_path: str
@@ -61,7 +61,7 @@ class SpecSummary:
 
     row: SpecRow
     facts: tuple[Fact, ...]
-    cautions: tuple[Caution, ...]
+    warnings: tuple[SpecWarning, ...]
 
 
 def list_row(spec: HardwareSpec) -> SpecRow:
@@ -80,8 +80,8 @@ def list_row(spec: HardwareSpec) -> SpecRow:
 
 
 def summarise(spec: HardwareSpec, stem: str) -> SpecSummary:
-    """Facts and cautions about a spec that was read from a file with this stem."""
-    return SpecSummary(list_row(spec), tuple(_facts(spec)), tuple(_cautions(spec, stem)))
+    """Facts and warnings about a spec that was read from a file with this stem."""
+    return SpecSummary(list_row(spec), tuple(_facts(spec)), tuple(_warnings(spec, stem)))
 
 
 def peak_ops(spec: HardwareSpec, dtype: DType) -> int:
@@ -179,85 +179,85 @@ def _power_text(spec: HardwareSpec) -> str:
     return f"{milliwatts / 1000:.3g} W in {dtype}, which settles at {settled:.0f} degC"
 
 
-def _cautions(spec: HardwareSpec, stem: str) -> Iterator[Caution]:
+def _warnings(spec: HardwareSpec, stem: str) -> Iterator[SpecWarning]:
     if spec.name != stem:
-        yield Caution("name", f"{spec.name} isn't the name of its file, {stem}")
-    yield from _thermal_cautions(spec)
-    yield from _bandwidth_cautions(spec)
-    yield from _size_cautions(spec)
-    yield from _operator_cautions(spec)
+        yield SpecWarning("name", f"{spec.name} isn't the name of its file, {stem}")
+    yield from _thermal_warnings(spec)
+    yield from _bandwidth_warnings(spec)
+    yield from _size_warnings(spec)
+    yield from _operator_warnings(spec)
 
 
-def _thermal_cautions(spec: HardwareSpec) -> Iterator[Caution]:
+def _thermal_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
     thermal = spec.thermal
     if not thermal.trips:
-        yield Caution("thermal.trips", "no trip: the clock never changes, however hot it gets")
+        yield SpecWarning("thermal.trips", "no trip: the clock never changes, however hot it gets")
     for number, trip in enumerate(thermal.trips):
         if trip.celsius >= thermal.critical_celsius:
-            yield Caution(
+            yield SpecWarning(
                 f"thermal.trips[{number}].temperature",
                 f"{trip.celsius:g} degC isn't below critical, {thermal.critical_celsius:g} degC",
             )
         if number and trip.celsius - trip.hysteresis_celsius <= thermal.trips[number - 1].celsius:
-            yield Caution(
+            yield SpecWarning(
                 f"thermal.trips[{number}].hysteresis",
                 f"reaches down to the trip at {thermal.trips[number - 1].celsius:g} degC",
             )
     fastest = max(point.clock_hz for point in spec.operating_points)
     if spec.clock_hz < fastest:
-        yield Caution(
+        yield SpecWarning(
             "clock",
             f"{format_frequency(spec.clock_hz)} is below the fastest operating point, "
             f"{format_frequency(fastest)}",
         )
 
 
-def _bandwidth_cautions(spec: HardwareSpec) -> Iterator[Caution]:
+def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
     fastest_ddr = max(spec.ddr.read_bandwidth, spec.ddr.write_bandwidth)
     slowest_sram = min(spec.sram.read_bandwidth, spec.sram.write_bandwidth)
     if slowest_sram < fastest_ddr:
-        yield Caution(
+        yield SpecWarning(
             "memory.sram.read_bandwidth",
             f"{format_bandwidth(slowest_sram)} is less than ddr's {format_bandwidth(fastest_ddr)}",
         )
     if spec.dma.bandwidth > 2 * fastest_ddr:
-        yield Caution(
+        yield SpecWarning(
             "dma.bandwidth",
             f"{format_bandwidth(spec.dma.bandwidth)} a channel is over twice what ddr gives, "
             f"{format_bandwidth(fastest_ddr)}",
         )
     bytes_per_cycle = Fraction(fastest_ddr, spec.clock_hz)
     if bytes_per_cycle > 4096:
-        yield Caution(
+        yield SpecWarning(
             "memory.ddr.read_bandwidth",
             f"{format_bandwidth(fastest_ddr)} is {float(bytes_per_cycle):.0f} bytes a cycle",
         )
     dtype = list_row(spec).peak_dtype
     ridge = float(ridge_point(spec, dtype))
     if not 1 <= ridge <= 10_000:
-        yield Caution(
+        yield SpecWarning(
             "tensor_core.macs_per_cycle",
             f"the ridge point of {dtype}, {ridge:.3g} operations a byte, is out of the usual range",
         )
 
 
-def _size_cautions(spec: HardwareSpec) -> Iterator[Caution]:
+def _size_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
     if spec.sram.size_bytes >= spec.ddr.size_bytes:
-        yield Caution("memory.sram.size", "not smaller than ddr: check the prefix")
+        yield SpecWarning("memory.sram.size", "not smaller than ddr: check the prefix")
     for dtype in spec.tensor_core.macs_per_cycle:
         if dtype not in spec.channel_quantum:
-            yield Caution("channel_quantum", f"no quantum for {dtype}")
+            yield SpecWarning("channel_quantum", f"no quantum for {dtype}")
 
 
-def _operator_cautions(spec: HardwareSpec) -> Iterator[Caution]:
+def _operator_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
     rates = spec.tensor_core.macs_per_cycle
     for kind, support in sorted(spec.operators.items()):
         if support.engine != "tensor_core":
             continue
         if unused := [dtype for dtype in rates if dtype not in support.dtypes]:
-            yield Caution(
+            yield SpecWarning(
                 "operators", f"{kind} leaves out {', '.join(unused)}, which the array multiplies"
             )
     for kind in ("conv", "matmul"):
         if kind not in spec.operators:
-            yield Caution("operators", f"no {kind}: every one of them runs on the host")
+            yield SpecWarning("operators", f"no {kind}: every one of them runs on the host")

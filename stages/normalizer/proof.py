@@ -42,8 +42,7 @@ def prove_equal(
         InputError: ONNX Runtime can't load the normalised model, or can't run one of them.
         RecipeError: the results differ, which is a fault of this program.
     """
-    reference = OnnxRuntimeReference(path)
-    results = [reference.run(sample) for sample in samples]
+    results = _run_all(path, samples)
     with tempfile.TemporaryDirectory() as folder:
         try:
             before, compared_with = _original(original, normalized, Path(folder))
@@ -56,6 +55,12 @@ def prove_equal(
             here = _difference(name, a, b)
             absolute, relative = max(absolute, here[0]), max(relative, here[1])
     return Proof(compared_with, "", len(samples), absolute, relative)
+
+
+def _run_all(path: Path, samples: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+    """A function of its own, so that one session's weights are freed before the next one's load."""
+    reference = OnnxRuntimeReference(path)
+    return [reference.run(sample) for sample in samples]
 
 
 def _original(path: Path, normalized: Normalized, folder: Path) -> tuple[OnnxRuntimeReference, str]:

@@ -155,7 +155,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return dict(archive.items())
-    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise InputError(
             f"samples can't be read: {error}", where=str(path),
             hint="save them with numpy.savez(PATH, **{NAME: array})",

@@ -66,6 +66,7 @@ class ValidationFacts:
     fallbacks: tuple[Fallback, ...]
     memory: tuple[MemoryFacts, ...]
     fused_groups: int
+    is_quantized: bool
 
 
 @dataclass(frozen=True, slots=True)

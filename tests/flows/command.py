@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from flows.cli import call
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -23,7 +28,7 @@ class Ended:
 def recipe(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> Ended:
     """Runs `recipe ARGUMENTS` in `cwd`; the project is the repository unless told otherwise."""
     done = subprocess.run(
-        [sys.executable, "-m", "flows.cli", *map(str, arguments)],
+        [sys.executable, "-m", "flows", *map(str, arguments)],
         cwd=cwd or REPOSITORY,
         env=command_environment() | environment,
         capture_output=True,
@@ -33,6 +38,34 @@ def recipe(*arguments: str | Path, cwd: Path | None = None, **environment: str) 
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@contextlib.contextmanager
+def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A `recipe` command that runs, leader of its own process group, as under a terminal."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows", *map(str, arguments)],
+        cwd=REPOSITORY,
+        env=command_environment() | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def recipe_inside(*arguments: str | Path) -> Ended:
+    """Runs `recipe ARGUMENTS` in this process, which spares the imports."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = call([str(argument) for argument in arguments])
+    return Ended(int(code), out.getvalue(), err.getvalue())
 
 
 def command_environment() -> dict[str, str]:

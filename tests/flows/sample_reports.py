@@ -56,6 +56,7 @@ REPORTS: dict[str, dict[str, Any]] = {
         "fallbacks": [FALLBACK, FALLBACK | {"group": "nms2", "operators": ["nms2"]}],
         "memory": [SRAM],
         "fused_groups": 12,
+        "is_quantized": False,
     },
     "benchmark": {"latency": LATENCY, "roofline": {"bound_ns": 500_000, "ratio": 2.2}},
     "gate": {"verdict": "NEW", "reasons": ["no baseline yet: P99 is 1210000 ns"]},

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import urllib.request
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from typing import Any
 import pytest
 
 from flows.board import Step, steps_of
-from flows.flow_server import API_VARIABLE, FlowServer
 from flows.models import ModelRequest
 from flows.outcomes import worst
 from flows.params import Params
@@ -26,19 +23,14 @@ from flows.stage_calls import Stage, StageFailure
 from flows.terminal import Terminal
 from stages.errors import Outcome
 from tests.flows import fake_stages
+from tests.flows.command import REPOSITORY
 from tests.flows.fake_stages import Calls
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project whose flow server runs for the whole module: starting one takes seconds."""
-    made = Project(tmp_path_factory.mktemp("project"))
-    server = FlowServer(made.cache / "prefect")
-    server.open()
-    server.wait_until_ready()
-    os.environ.pop(API_VARIABLE)  # each run finds the running one by itself
-    yield made
-    server.close()
+@pytest.fixture
+def project(flow_server: None) -> Project:
+    """A project beside a flow server that runs."""
+    return Project(REPOSITORY)
 
 
 def take(
@@ -73,9 +65,10 @@ def ask(project: Project, path: str, body: dict[str, Any]) -> Any:
         return json.load(answer)
 
 
-def last_flow_run(project: Project) -> dict[str, Any]:
-    """The newest flow run."""
-    runs = ask(project, "flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+def last_flow_run(project: Project, name: str) -> dict[str, Any]:
+    """The newest flow run of this name."""
+    wanted = {"flow_runs": {"name": {"any_": [name]}}, "sort": "START_TIME_DESC", "limit": 1}
+    runs = ask(project, "flow_runs/filter", wanted)
     assert isinstance(runs[0], dict)
     return runs[0]
 
@@ -98,8 +91,7 @@ def test_every_stage_of_every_pair_runs_and_models_are_normalised_once(
     session = take(project, tmp_path, Calls(), models="m1 m2")
     assert worst(session.board.outcomes()) is Outcome.PASSED
     assert len(session.board.answers) == 2 + 2 * 2 * 5
-    flow_run = last_flow_run(project)
-    assert flow_run["name"] == "m1, m2 on hw1, hw2"
+    flow_run = last_flow_run(project, "m1, m2 on hw1, hw2")
     assert flow_run["state_type"] == "COMPLETED"
     names = set(task_runs(project, flow_run, 22))
     expected = {f"{step.stage} {step.subject}" for pair in session.request.pairs()
@@ -132,7 +124,7 @@ def test_a_failing_pair_hides_no_other(
     shown = capsys.readouterr().err
     assert "error: %x needs 9 bytes more\nat: conv1\nhint: use a smaller tile\n" in shown
     assert "Prefect" not in shown
-    flow_run = last_flow_run(project)
+    flow_run = last_flow_run(project, "m1 on 4 devices")
     assert flow_run["state_type"] == "FAILED"
     assert flow_run["state"]["message"] == "INTERNAL_ERROR, exit code 1"
     states = {name: run["state_name"] for name, run in task_runs(project, flow_run, 21).items()}
@@ -153,17 +145,24 @@ def test_a_device_that_answers_late_is_asked_again(project: Project, tmp_path: P
 
 
 def test_nothing_else_is_tried_again(project: Project, tmp_path: Path) -> None:
-    step = Step(Stage.BENCHMARK, "m1", "hw1")
-    session = take(project, tmp_path, Calls({step: fake_stages.broken}), devices="hw1")
+    step = Step(Stage.BENCHMARK, "broken", "hw1")
+    calls = Calls({step: fake_stages.broken})
+    session = take(project, tmp_path, calls, models="broken", devices="hw1")
     answer = session.board.answers[step]
     assert isinstance(answer, StageFailure)
-    assert task_runs(project, last_flow_run(project), 6)["benchmark m1 on hw1"]["run_count"] == 1
+    assert (
+        task_runs(project, last_flow_run(project, "broken on hw1"), 6)["benchmark broken on hw1"][
+            "run_count"
+        ]
+        == 1
+    )
 
 
 def test_the_artifact_holds_a_row_for_each_stage(project: Project, tmp_path: Path) -> None:
     take(project, tmp_path, Calls(), models="a_b", devices="hw1")
-    wanted = {"artifacts": {"key": {"any_": ["recipe-run"]}}, "sort": "CREATED_DESC", "limit": 1}
-    text = ask(project, "artifacts/filter", wanted)[0]["data"]
+    wanted = {"artifacts": {"key": {"any_": ["recipe-run"]}}, "sort": "CREATED_DESC", "limit": 9}
+    texts = [artifact["data"] for artifact in ask(project, "artifacts/filter", wanted)]
+    text = next(text for text in texts if "a\\_b on hw1" in text)
     assert "### a\\_b on hw1" in text
     for stage in Stage:
         assert f"| {stage} | PASS | fine |" in text.replace("\\_", "_")

@@ -213,7 +213,8 @@ CASES = {
         "- engine: dma\n    kinds: [max_pool, average_pool]",
         "operators[2].kinds[0]: max_pool can't run on dma",
         "kinds: [max_pool",
-        "max_pool runs on vector\nalso wrong in this file: operators[2].kinds[1] on line <kinds: [max_pool>",
+        "max_pool runs on vector\nalso wrong in this file:"
+        " operators[2].kinds[1] on line <kinds: [max_pool>",
     ),
     "tensor core without a type": (
         "    kinds: [matmul]\n    dtypes: [f16, i8, u8, i32]",

@@ -51,7 +51,7 @@ def test_the_version_is_the_projects() -> None:
 
 
 def test_shipped_specs_have_nothing_odd(spec: HardwareSpec) -> None:
-    assert summarise(spec, spec.name).cautions == ()
+    assert summarise(spec, spec.name).warnings == ()
 
 
 def test_digest_is_of_the_bytes(spec: HardwareSpec) -> None:
@@ -144,7 +144,7 @@ def test_summary_of_npu_tiny() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "caution"),
+    ("edit", "warning"),
     [
         (
             ("critical: 110 degC", "critical: 90 degC"),
@@ -187,12 +187,12 @@ def test_summary_of_npu_tiny() -> None:
         (("name: npu_tiny", "name: npu_b"), "name: npu_b isn't the name of its file, npu_tiny"),
     ],
 )  # fmt: skip
-def test_cautions(edit: tuple[str, str], caution: str, tmp_path: Path) -> None:
+def test_warnings(edit: tuple[str, str], warning: str, tmp_path: Path) -> None:
     path = write_edited(tmp_path, edit)
-    assert [str(item) for item in summarise(load_spec(path), path.stem).cautions] == [caution]
+    assert [str(item) for item in summarise(load_spec(path), path.stem).warnings] == [warning]
 
 
-def test_cautions_about_numbers_out_of_any_range() -> None:
+def test_warnings_about_numbers_out_of_any_range() -> None:
     spec = load_spec(SPECS / "npu_tiny.yaml")
     fast = replace(
         spec,
@@ -201,7 +201,7 @@ def test_cautions_about_numbers_out_of_any_range() -> None:
         dma=replace(spec.dma, bandwidth=10**16),
         thermal=replace(spec.thermal, trips=()),
     )
-    assert [str(item) for item in summarise(fast, "npu_tiny").cautions] == [
+    assert [str(item) for item in summarise(fast, "npu_tiny").warnings] == [
         "thermal.trips: no trip: the clock never changes, however hot it gets",
         "memory.ddr.read_bandwidth: 10,000 TB/s is 20000000 bytes a cycle",
         "tensor_core.macs_per_cycle: the ridge point of i8, 2.56e-05 operations a byte,"

@@ -125,8 +125,7 @@ def test_names_with_dots(tmp_path: Path) -> None:
 
 def test_a_scalar_integer_input_takes_a_value(tmp_path: Path) -> None:
     built = from_text(
-        "g (float[4] x, int64 rate) => (float[4] y) "
-        "{ r = Cast <to=1> (rate) y = Mul (x, r) }"
+        "g (float[4] x, int64 rate) => (float[4] y) { r = Cast <to=1> (rate) y = Mul (x, r) }"
     )
     result = normalized(built, tmp_path, {"rate": 16})
     assert list(input_types(result.graph)) == ["x"]

@@ -73,9 +73,7 @@ def test_the_domain_spelled_out_is_shortened(tmp_path: Path) -> None:
 
 
 def test_a_foreign_domain_imported_and_unused_is_dropped(tmp_path: Path) -> None:
-    model = from_text(
-        "g (float[4] x) => (float[4] y) { y = Relu (x) }", domains={"acme.ops": 3}
-    )
+    model = from_text("g (float[4] x) => (float[4] y) { y = Relu (x) }", domains={"acme.ops": 3})
     _, written = through_stage(model, tmp_path)
     assert [entry.domain for entry in written.opset_import] == [""]
 

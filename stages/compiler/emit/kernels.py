@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from stages.compiler.tiling.footprint import tile_attributes
 from stages.compiler.tiling.streams import Step
-from stages.compiler.tiling.workload import Boxes, Workload
+from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.plan.instructions import Kernel
 from stages.recipe.graph import Operator
-from stages.recipe.kinds import Kind
 from stages.tensors import DType, TensorType, box_shape
 
 _KernelKey = tuple[object, ...]
@@ -63,8 +62,8 @@ class TileKernel:
 def tile_kernel(work: Workload, step: Step, boxes: Boxes) -> TileKernel:
     """What one step of a tiled group computes.
 
-    Where the contraction is cut, all but the last step leave sums in an accumulator, and only the
-    last adds the bias and goes on through the group.
+    Where the contraction (or reduction) is cut, all but the last step leave what they have in an
+    accumulator, and only the last adds the bias and goes on through the group.
     """
     operators = [_tile_operator(member, work, boxes) for member in work.members]
     types = {
@@ -103,11 +102,12 @@ def _accumulated(
     sum_type = TensorType(DType.F32, types[seed_result].shape)
     types[total] = types[partial] = sum_type
     seed = operators[place]
+    join = PARTIAL[seed.kind]
     needed = {value for value in seed.inputs[:2] if value}
     prologue = [op for op in operators[:place] if op.outputs[0] in needed]
     if step.is_last:
         contraction = replace(seed, outputs=(partial,))
-        adding = Operator(f"{seed.name}.sum", Kind.ADD, (partial, total), (seed_result,))
+        adding = Operator(f"{seed.name}.join", join, (partial, total), (seed_result,))
         return [*operators[:place], contraction, adding, *operators[place + 1 :]], work.result
     bare = replace(seed, inputs=seed.inputs[:2])
     if step.is_first:
@@ -115,5 +115,5 @@ def _accumulated(
     updated = f"{total}.next"
     types[updated] = sum_type
     contraction = replace(bare, outputs=(partial,))
-    adding = Operator(f"{seed.name}.sum", Kind.ADD, (partial, total), (updated,))
+    adding = Operator(f"{seed.name}.join", join, (partial, total), (updated,))
     return [*prologue, contraction, adding], updated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -10,13 +11,16 @@ from stages.compiler.draft import Draft, GraphEditor
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import Shape
+from stages.tensors import DType, Shape
+
+_WIDE_MEAN = 4096  # elements; the mean of fewer is one step of one tile
 
 
 @dataclass(frozen=True, slots=True)
 class Canonicalize:
-    """Splits become slices, batch normalisation a scale and a shift, transposes of one axis
-    reshapes; what does nothing goes."""
+    """Splits become slices, batch normalisation a scale and a shift, transposes that move nothing
+    reshapes, wide means scaled sums, casts of int32 to float a dequantize; what does nothing goes.
+    """
 
     name: str = "canonicalize"
 
@@ -31,6 +35,10 @@ class Canonicalize:
                 _bypass(current, editor)
             elif current.kind is Kind.SPLIT:
                 _split_to_slices(current, editor)
+            elif current.kind is Kind.CAST and _is_wide_integer_to_float(current, editor):
+                _cast_to_dequantize(current, editor)
+            elif current.kind is Kind.REDUCE_MEAN:
+                _mean_to_sum(current, editor)
             elif current.kind is Kind.BATCH_NORM:
                 _batch_norm_to_affine(current, editor)
             elif current.kind is Kind.TRANSPOSE and _moves_only_unit_axes(current, editor):
@@ -124,6 +132,33 @@ def _batch_norm_to_affine(operator: Operator, editor: GraphEditor) -> None:
         Operator(editor.fresh(f"{operator.name}.scale"), Kind.MUL, (x, factor_name), (scaled,))
     )
     assert editor.producers[output].kind is Kind.ADD
+
+
+def _is_wide_integer_to_float(operator: Operator, editor: GraphEditor) -> bool:
+    source, result = editor.types[operator.inputs[0]], editor.types[operator.outputs[0]]
+    return source.dtype is DType.I32 and result.dtype.is_float
+
+
+def _cast_to_dequantize(operator: Operator, editor: GraphEditor) -> None:
+    """Accumulators exceed the range of f16; a dequantize rounds only after it was scaled."""
+    one = editor.add_constant(f"{operator.name}.scale", np.asarray(1.0, np.float32))
+    inputs = (operator.inputs[0], one)
+    editor.put(replace(operator, kind=Kind.DEQUANTIZE, inputs=inputs, attributes={"axis": -1}))
+
+
+def _mean_to_sum(operator: Operator, editor: GraphEditor) -> None:
+    """A mean over much is a sum, which can be taken in parts, and a product."""
+    source, result = editor.types[operator.inputs[0]], editor.types[operator.outputs[0]]
+    count = prod(source.shape[axis] for axis in operator.integers("axes"))
+    if count < _WIDE_MEAN or not result.dtype.is_float:
+        return
+    share = np.asarray(1.0 / count, result.dtype.numpy)
+    share_name = editor.add_constant(f"{operator.name}.share", share)
+    total = editor.add_value(f"{operator.name}.total", result)
+    (output,) = operator.outputs
+    editor.put(replace(operator, kind=Kind.REDUCE_SUM, outputs=(total,)))
+    name = editor.fresh(f"{operator.name}.scale")
+    editor.put(Operator(name, Kind.MUL, (total, share_name), (output,)))
 
 
 def _moves_only_unit_axes(operator: Operator, editor: GraphEditor) -> bool:

@@ -26,7 +26,8 @@ def operand_boxes(
 ) -> tuple[Box | None, ...]:
     """The box of each operand that `box` of the result needs; None for an omitted operand.
 
-    `reduction` restricts the contracted axis of a convolution or matmul to a span of it.
+    `reduction` restricts the contracted axis of a convolution or matmul, or one axis of a
+    reduction, to a span of it.
     """
     types = list(operand_types)
     match operator.kind:
@@ -64,7 +65,7 @@ def operand_boxes(
         case Kind.SLICE:
             boxes = [_slice(operator, box)]
         case kind if kind.startswith("reduce_"):
-            boxes = [_reduction(operator, box, _shape(types, 0))]
+            boxes = [_reduction(operator, box, _shape(types, 0), reduction)]
         case Kind.CONCAT | Kind.SPLIT | Kind.RESHAPE | Kind.HOST_CALL | Kind.BATCH_NORM:
             raise AssertionError(f"{operator.kind} has no tiles")
         case _:
@@ -310,13 +311,22 @@ def _slice(operator: Operator, box: Box) -> Box:
     )
 
 
-def _reduction(operator: Operator, box: Box, shape: Shape) -> Box:
+def cut_axis(operator: Operator, shape: Shape) -> int:
+    """The axis along which a reduction is cut: its first reduced axis of more than one element
+    (channels only where nothing else is reduced, since layouts block them)."""
+    axes = [axis for axis in operator.integers("axes") if shape[axis] > 1]
+    others = [axis for axis in axes if axis != 1]
+    return (others or axes or [0])[0]
+
+
+def _reduction(operator: Operator, box: Box, shape: Shape, cut: Span | None) -> Box:
     axes = set(operator.integers("axes"))
+    along = cut_axis(operator, shape)
     kept = iter(box)
     spans = []
     for axis, extent in enumerate(shape):
         if axis in axes:
-            spans.append((0, extent))
+            spans.append(cut if cut is not None and axis == along else (0, extent))
             if operator.integer("keepdims"):
                 next(kept)
         else:

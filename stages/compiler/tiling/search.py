@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import lcm, prod
 
+from stages.compiler.support import CONTRACTIONS
 from stages.compiler.tiling.streams import (
     REDUCTION,
     Stream,
@@ -142,10 +143,13 @@ class Search:
         """Spans of the contracted axis: the whole, then halves while they stay worth a step."""
         extent = self.work.reduction_extent
         found = [extent]
-        x_layout = self.work.layout(self.work.operands[0]) if self.work.operands else None
-        quantum = x_layout.quantum if x_layout is not None else 1
-        quantum = max([quantum, *(self.work.layout(name).quantum for name in self.work.operands)])
-        while found[-1] // 2 >= _MIN_REDUCTION:
+        contraction = self.work.seed.kind in CONTRACTIONS
+        if contraction and Kind.ADD not in self.spec.tensor_core.output_stage:
+            return found  # sums can't be continued from memory
+        blocks = [self.work.layout(name).quantum for name in self.work.operands]
+        quantum = lcm(*blocks) if contraction else 1
+        smallest = _MIN_REDUCTION if contraction else 1
+        while found[-1] // 2 >= smallest:
             found.append(align(found[-1] // 2, quantum))
             if found[-1] == found[-2]:
                 return found[:-1]

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import lcm, prod
+from math import gcd, lcm, prod
 
 from stages.compiler.draft import Draft
 from stages.compiler.support import CONTRACTIONS
-from stages.compiler.tiling.footprint import Span, operand_boxes, whole_axes
+from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whole_axes
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
 
 Boxes = dict[str, Box]
+
+PARTIAL = {
+    Kind.CONV: Kind.ADD,
+    Kind.MATMUL: Kind.ADD,
+    Kind.REDUCE_SUM: Kind.ADD,
+    Kind.REDUCE_MAX: Kind.MAXIMUM,
+    Kind.REDUCE_MIN: Kind.MINIMUM,
+}
+"""Kinds that can be computed in parts along an axis, and how two parts become one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +80,14 @@ class Workload:
 
     @cached_property
     def reduction_extent(self) -> int:
-        """How far the contracted axis can be cut: 0 where it can't."""
+        """How far the contracted or reduced axis can be cut: 0 where it can't."""
         if self.seed.kind is Kind.MATMUL:
             return self.types[self.seed.inputs[0]].shape[-1]
         if self.seed.kind is Kind.CONV and self.seed.integer("group") == 1:
             return self.types[self.seed.inputs[1]].shape[1]
+        if self.seed.kind in PARTIAL and self.seed.kind.startswith("reduce_"):
+            shape = self.types[self.seed.inputs[0]].shape
+            return shape[cut_axis(self.seed, shape)]
         return 0
 
     @cached_property
@@ -113,15 +125,19 @@ class Workload:
             return max(1, self.result_type.shape[axis])
         if axis != 1 or self.result_type.rank < 3:
             return 1
-        step = 1
-        if self.seed.kind is Kind.CONV and (groups := self.seed.integer("group")) > 1:
-            step = self.result_type.shape[1] // groups
-        blocked = [
-            self.layout(value).quantum
-            for value in (*self.operands, self.result)
-            if self.layout(value).kind is LayoutKind.NC1HWC2
-        ]
-        return lcm(step, *blocked)
+        blocked = lcm(
+            *(
+                self.layout(value).quantum
+                for value in (*self.operands, self.result)
+                if self.layout(value).kind is LayoutKind.NC1HWC2
+            )
+        )
+        if self.seed.kind is not Kind.CONV or (groups := self.seed.integer("group")) == 1:
+            return blocked
+        # As many groups as fill whole blocks of the operand's channels, and of the result's.
+        inner = self.types[self.seed.inputs[1]].shape[1]
+        together = blocked // gcd(blocked, inner)
+        return lcm(blocked, together * (self.result_type.shape[1] // groups))
 
     def product(self, boxes: Boxes) -> Product | None:
         """The contraction of one tile; None for groups that contract nothing."""

@@ -83,7 +83,8 @@ def max_pool(e: Emitter) -> None:
     window = Window.of(e.operator, e.operator.integers("kernel"))
     x, pads = e.operands[0], e.operator.integers("pads")
     if not _pads_are_legal(window):
-        least = -np.inf if e.compute.is_float else np.iinfo(str(e.compute.numpy)).min
+        dtype = e.result.dtype
+        least = -np.inf if dtype.is_float else float(np.iinfo(str(dtype.numpy)).min)
         x, pads = _padded(e, x, window, least), (0,) * len(pads)
     e.finish(
         "MaxPool",

@@ -1,8 +1,8 @@
 """The whole export table, and the precision that each kind computes in.
 
 ONNX wants one element type for all operands; a recipe mixes float widths, and computes in float32
-whatever they are. So floats narrower than that are cast to it and back, and integers of 8 and 16
-bits, which ONNX Runtime has few kernels for, to int32.
+whatever they are. So floats narrower than that are cast to it and back. The same holds for what
+ONNX Runtime has no kernels for: most of 8 and 16 bits, and float64 in a part of the kinds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,25 @@ _WIDER: dict[DType, DType] = {
 }
 _COPYING = frozenset(movement.TABLE) - {Kind.PAD, Kind.RESIZE}
 _BOOL_AS_NUMBER = frozenset({Kind.WHERE, Kind.PAD, Kind.RESIZE, Kind.MAX_POOL, *compute.REDUCTIONS})
-_FLOAT_ONLY = frozenset({Kind.MAX_POOL, Kind.AVERAGE_POOL})
+_WITHOUT_FLOAT64 = frozenset(
+    {
+        Kind.CONV,
+        Kind.CONV_TRANSPOSE,
+        Kind.INSTANCE_NORM,
+        Kind.AVERAGE_POOL,
+        Kind.RESIZE,
+        Kind.ERF,
+        Kind.GELU,
+        Kind.HARD_SWISH,
+        Kind.HARD_SIGMOID,
+        Kind.SOFTPLUS,
+        Kind.SOFTSIGN,
+        Kind.MISH,
+        Kind.ELU,
+        Kind.SELU,
+    }
+)
+_FLOAT_ONLY: dict[Kind, DType] = {Kind.MAX_POOL: DType.F64, Kind.AVERAGE_POOL: DType.F32}
 
 
 def operator_to_nodes(
@@ -75,12 +93,13 @@ def _compute_type(operator: Operator, types: Mapping[str, TensorType]) -> DType:
     if operator.kind in _COPYING:
         return main if operator.kind is not Kind.EXPAND or main is not DType.BF16 else DType.F32
     if main.is_float:
-        return DType.F64 if DType.F64 in given else DType.F32
+        wide = DType.F64 in given and operator.kind not in _WITHOUT_FLOAT64
+        return DType.F64 if wide else DType.F32
     if main is DType.BOOL:
         return DType.I32 if operator.kind in _BOOL_AS_NUMBER else DType.BOOL
-    if operator.kind in _FLOAT_ONLY:
-        return DType.F64
-    return _WIDER.get(main, main)
+    if operator.kind is Kind.RESIZE:
+        return DType.I32 if operator.word("mode") == "nearest" else DType.F32
+    return _FLOAT_ONLY.get(operator.kind, _WIDER.get(main, main))
 
 
 def _operand(emitter: Emitter, position: int, name: str) -> str:

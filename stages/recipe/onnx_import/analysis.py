@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    helper,
+    numpy_helper,
+)
 
 from stages.errors import InputError
 from stages.recipe.onnx_import.evaluation import (
@@ -77,13 +86,15 @@ def analyse(model: ModelProto) -> Analysis:
     """Read a model's values in order, folding nodes whose results are known already.
 
     Raises:
-        InputError: weights were left outside the model.
+        InputError: weights were left outside the model, or don't fill their shape.
     """
     opsets = {canonical_domain(entry.domain): entry.version for entry in model.opset_import}
     analysis = Analysis(opsets)
     graph = model.graph
     for tensor in graph.initializer:
         _add_initializer(analysis, tensor)
+    for sparse in graph.sparse_initializer:
+        _add_constant(analysis, sparse.values.name, _dense(sparse))
     for value in (*graph.input, *graph.output, *graph.value_info):
         answer = read_type(value.type)
         if answer is not None:
@@ -108,7 +119,24 @@ def _add_initializer(analysis: Analysis, tensor: TensorProto) -> None:
         known = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
         analysis.types[tensor.name] = Untyped(f"has elements of type {name}", proto=known)
         return
-    _add_constant(analysis, tensor.name, numpy_helper.to_array(tensor))
+    try:
+        data = numpy_helper.to_array(tensor)
+    except ValueError as error:
+        raise InputError(
+            f"the data of %{tensor.name} don't fill its shape {list(tensor.dims)}: {error}",
+            where=f"initialiser %{tensor.name}",
+            hint="export the model again; its file may be truncated",
+        ) from error
+    _add_constant(analysis, tensor.name, data)
+
+
+def _dense(sparse: SparseTensorProto) -> Array:
+    """A sparse constant with its zeros; indices are linear, or one row for each element."""
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    data = np.zeros(tuple(sparse.dims), values.dtype)
+    places = np.unravel_index(indices, data.shape) if indices.ndim == 1 else tuple(indices.T)
+    data[places] = values
+    return data
 
 
 def _add_constant(analysis: Analysis, name: str, data: Array) -> None:

@@ -1,0 +1,83 @@
+"""Data movement on integers: a dequantize moves behind what only moves its elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stages.compiler.draft import Draft, GraphEditor
+from stages.hardware.spec import HardwareSpec
+from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import TensorType
+
+_MOVES = frozenset(
+    {Kind.RESHAPE, Kind.TRANSPOSE, Kind.SLICE, Kind.EXPAND, Kind.IDENTITY, Kind.GATHER}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkDequantize:
+    """`move(dequantize(x))` becomes `dequantize(move(x))` where one scale holds for the whole
+    tensor, and `quantize(dequantize(x))` of equal scales is x itself.
+
+    A quantised embedding table is then gathered as integers, and reshapes and transposes between
+    quantised operators never leave them.
+    """
+
+    name: str = "sink_dequantize"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Sink in the order of the operators, so that a chain of moves is passed in one go."""
+        editor = GraphEditor(draft)
+        for operator in draft.graph.operators:
+            current = editor.operators.get(operator.name)
+            if current is None:
+                continue
+            if current.kind in _MOVES:
+                _sink(current, editor)
+            elif current.kind is Kind.QUANTIZE:
+                _cancel(current, editor)
+        return editor.finish()
+
+
+def _sink(move: Operator, editor: GraphEditor) -> None:
+    source = editor.producer(move.inputs[0])
+    if source is None or source.kind is not Kind.DEQUANTIZE or source.integer("axis") >= 0:
+        return
+    stored, *parameters = source.inputs
+    result = move.outputs[0]
+    moved_type = TensorType(editor.types[stored].dtype, editor.types[result].shape)
+    moved = editor.add_value(f"{result}.stored", moved_type)
+    editor.put(replace(move, inputs=(stored, *move.inputs[1:]), outputs=(moved,)))
+    name = editor.fresh(f"{move.name}.dequantize")
+    editor.put(Operator(name, Kind.DEQUANTIZE, (moved, *parameters), (result,), {"axis": -1}))
+
+
+def _cancel(quantize: Operator, editor: GraphEditor) -> None:
+    source = editor.producer(quantize.inputs[0])
+    if source is None or source.kind is not Kind.DEQUANTIZE:
+        return
+    (result,) = quantize.outputs
+    stored = source.inputs[0]
+    same_type = editor.types[stored] == editor.types[result]
+    if not same_type or not _same_parameters(source, quantize, editor):
+        return
+    editor.redirect(result, stored)
+    if result in editor.outputs:
+        editor.put(replace(quantize, kind=Kind.IDENTITY, inputs=(stored,), attributes={}))
+    else:
+        editor.drop(quantize.name)
+
+
+def _same_parameters(first: Operator, second: Operator, editor: GraphEditor) -> bool:
+    if first.attributes != second.attributes or len(first.inputs) != len(second.inputs):
+        return False
+    for one, other in zip(first.inputs[1:], second.inputs[1:], strict=True):
+        if one == other:
+            continue
+        data = [editor.constants.get(name) for name in (one, other)]
+        if data[0] is None or data[1] is None or not np.array_equal(data[0], data[1]):
+            return False
+    return True

@@ -1,0 +1,51 @@
+"""Long runs of random models: `python -m tests.compiler.campaign FIRST LAST [HARDWARE ...]`.
+
+Prints one line for each failure: seed, steps, hardware, and what is wrong; then a summary.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections import Counter
+
+import numpy as np
+
+from stages.errors import CompileError
+from tests.compiler.judged import case_of, compile_and_judge
+from tests.compiler.model_builder import SeededChoices
+from tests.compiler.random_models import RandomModel, random_model
+from tests.compiler.specs import NAMES, hardware
+
+
+def model_of(seed: int) -> RandomModel:
+    """The model of a seed: small ones first, larger ones the higher the seed's last digit."""
+    return random_model(SeededChoices(np.random.default_rng(seed)), 1 + seed % 10)
+
+
+def main(first: int, last: int, names: tuple[str, ...]) -> int:
+    """Run every seed on every device; the number of failures."""
+    outcomes: Counter[str] = Counter()
+    for seed in range(first, last):
+        for name in names:
+            try:
+                model = model_of(seed)
+                case = case_of(model.model, model.feeds)
+                compiled = compile_and_judge(case, hardware(name))
+                outcomes["on the device" if not compiled.recipe.fallbacks else "with host"] += 1
+            except CompileError as error:
+                outcomes["refused"] += 1
+                print(f"{seed} {name}: refused: {error.problem} | {error.where}", flush=True)
+            except Exception as error:
+                outcomes["FAILED"] += 1
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
+                text = str(error).replace("\n", " | ")[:300]
+                print(f"{seed} {name}: {type(error).__name__} at {place}: {text}", flush=True)
+    print(dict(outcomes))
+    return outcomes["FAILED"]
+
+
+if __name__ == "__main__":
+    start, stop, *chosen = sys.argv[1:]
+    sys.exit(bool(main(int(start), int(stop), tuple(chosen) or NAMES)))

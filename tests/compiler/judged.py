@@ -1,0 +1,130 @@
+"""Compiling a model and judging what comes out: the rules, the numbers, the cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+
+from stages.compiler.pipeline import Compiled, compile_graph
+from stages.device.functional import Machine
+from stages.evaluation.accuracy import compare_floats
+from stages.hardware.spec import HardwareSpec
+from stages.plan.rules import check_plan
+from stages.plan.timing import plan_cycles, simulate
+from stages.recipe.graph import Graph
+from stages.recipe.onnx_import import import_model
+from stages.recipe.semantics import interpret
+from stages.recipe.text import parse_recipe, print_recipe
+from stages.recipe.verify import verify
+from stages.tensors import Array, DType, TensorType
+from tests.recipe.onnx_models import host_call, run_model
+
+Arrays = Mapping[str, Array]
+_NARROW_STEPS = 2
+
+
+class Judgement(AssertionError):
+    """What was compiled is wrong; `kind` says in which way."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model as the compiler reads it, what it computes, and how far rounding alone moves it."""
+
+    graph: Graph
+    constants: Arrays
+    feeds: Arrays
+    expected: Arrays
+    rounded: Arrays
+
+
+def case_of(model: onnx.ModelProto, feeds: Arrays) -> Case:
+    """Import a model and run it: under ONNX Runtime, and with every value rounded to f16."""
+    graph, constants = import_model(model)
+    results = run_model(model, feeds)
+    expected = dict(zip(graph.outputs, results, strict=True))
+    return Case(graph, constants, feeds, expected, _in_halves(graph, constants, feeds))
+
+
+def _in_halves(graph: Graph, constants: Arrays, feeds: Arrays) -> Arrays:
+    types = {
+        name: TensorType(DType.F16, item.shape) if item.dtype is DType.F32 else item
+        for name, item in graph.types.items()
+    }
+    kept = {name: graph.types[name] for op in graph.operators for name in _parameters(op)}
+    halves = replace(graph, types=types | kept)
+    data = {name: array.astype(halves.types[name].dtype.numpy) for name, array in constants.items()}
+    inputs = {name: array.astype(halves.types[name].dtype.numpy) for name, array in feeds.items()}
+    with np.errstate(all="ignore"):
+        return interpret(halves, data, inputs, host_call=host_call(halves))
+
+
+def _parameters(operator) -> tuple[str, ...]:
+    return operator.inputs[1:] if operator.kind in ("quantize", "dequantize") else ()
+
+
+def compile_and_judge(case: Case, spec: HardwareSpec) -> Compiled:
+    """Compile a case; assert that the recipe is legal, the plan keeps every rule, the device
+    computes what ONNX Runtime computes, and takes the cycles that the compiler says."""
+    compiled = compile_graph(case.graph, case.constants, spec)
+    verify(compiled.recipe, compiled.constants)
+    if parse_recipe(print_recipe(compiled.recipe)) != compiled.recipe:
+        raise Judgement("text", "the recipe doesn't read back as it was printed")
+    if violations := check_plan(compiled.plan, spec):
+        kinds = sorted({item.rule for item in violations})
+        raise Judgement(f"rule {','.join(kinds)}", str(violations[0]))
+    if (one := plan_cycles(compiled.plan, spec)) != (
+        other := int(simulate(compiled.plan, spec).total_cycles[0])
+    ):
+        raise Judgement("cycles", f"{one} estimated, {other} simulated")
+    judge_numbers(case, compiled, spec)
+    return compiled
+
+
+def judge_numbers(case: Case, compiled: Compiled, spec: HardwareSpec) -> None:
+    """Run the plan on the functional device and compare each output."""
+    execution = Machine(compiled.plan, compiled.weights, spec).run(case.feeds)
+    if execution.overflows:
+        raise Judgement("overflow", str(execution.overflows))
+    for name, expected in case.expected.items():
+        actual, rounded = execution.outputs[name], case.rounded[name]
+        if actual.dtype != expected.dtype or actual.shape != expected.shape:
+            raise Judgement(
+                "type", f"%{name} is {actual.dtype}{actual.shape}, not {expected.dtype}"
+            )
+        _compare(name, actual, expected, rounded)
+
+
+def _compare(name: str, actual: Array, expected: Array, rounded: Array) -> None:
+    """Floats within 1 % of the range and cosine 0.999, as `validate` asks, and as much more as
+    rounding every value to f16 costs; integers within two steps, or as many as that moves."""
+    if not expected.size:
+        return
+    if expected.dtype.kind in "iub":
+        difference = np.abs(actual.astype(np.int64) - expected.astype(np.int64)).max()
+        own = np.abs(rounded.astype(np.int64) - expected.astype(np.int64)).max()
+        narrow = expected.dtype.itemsize == 1 and expected.dtype.kind != "b"
+        if difference > own + (_NARROW_STEPS if narrow else 0):
+            raise Judgement("numbers", f"%{name} is off by {difference}, rounding alone by {own}")
+        return
+    facts, own_facts = compare_floats(actual, expected), compare_floats(rounded, expected)
+    allowed = 0.01 + 4 * own_facts.relative_error
+    least_cosine = min(0.999, 1 - 8 * (1 - own_facts.cosine))
+    if (
+        facts.special_mismatches > own_facts.special_mismatches
+        or facts.relative_error > allowed
+        or facts.cosine < least_cosine
+    ):
+        raise Judgement(
+            "numbers",
+            f"%{name}: cosine {facts.cosine:.6f}, error {facts.relative_error:.4f}, "
+            f"{facts.special_mismatches} NaN; rounding alone gives {own_facts.cosine:.6f}, "
+            f"{own_facts.relative_error:.4f}",
+        )

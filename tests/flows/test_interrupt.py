@@ -1,0 +1,94 @@
+"""Ctrl-C in the middle of each stage: exit code 130, and nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from flows.places import PairPlaces
+from stages.errors import Outcome
+from tests.flows import small_models
+from tests.flows.command import recipe_inside, started
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> PairPlaces:
+    """A model whose stages take seconds, normalised and compiled."""
+    folder = tmp_path_factory.mktemp("deep")
+    model = small_models.save(small_models.deep(), folder / "deep.onnx")
+    places = PairPlaces(folder / "out", "deep", "npu_tiny")
+    assert recipe_inside("normalize", model, "--out", places.normalized).code == 0
+    assert (
+        recipe_inside(
+            "compile", places.normalized, "--hardware", "npu_tiny", "--out", places.package
+        ).code
+        == 0
+    )
+    return places
+
+
+def interrupt(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Ctrl-C, as a terminal sends it: to the whole process group."""
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("stage", ["normalize", "compile", "validate", "benchmark", "stress"])
+def test_a_single_stage_leaves_nothing(stage: str, deep: PairPlaces, tmp_path: Path) -> None:
+    out = tmp_path / "out" / "result"
+    there = ["--hardware", "npu_tiny"]
+    arguments = {
+        "normalize": [deep.out.parent / "deep.onnx"],
+        "compile": [deep.normalized, *there],
+        "validate": [deep.package, *there, "--normalized", deep.normalized],
+        "benchmark": [deep.package, *there, "--runs", "200000"],
+        "stress": [deep.package, *there, "--runs", "200000"],
+    }[stage]
+    with started(stage, *arguments, "--out", out) as process:
+        while not out.parent.exists() and process.poll() is None:
+            time.sleep(0.005)  # made right before the stage begins
+        time.sleep(0.2)
+        code, err = interrupt(process)
+    assert code == Outcome.INTERRUPTED, err
+    assert "Traceback" not in err
+    assert not list(out.parent.iterdir())
+
+
+@pytest.mark.parametrize("after", ["normalize", "compile"])
+def test_a_run_keeps_what_was_finished_and_nothing_else(
+    after: str, flow_server: None, deep: PairPlaces, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    model = deep.out.parent / "deep.onnx"
+    with started("run", model, "--hardware", "npu_tiny", "--out", out) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if f"] {after} " in line:
+                break
+        time.sleep(0.3)
+        began = time.monotonic()
+        code, err = interrupt(process)
+    assert code == Outcome.INTERRUPTED, err
+    assert "Traceback" not in err
+    assert "interrupted" in err
+    assert time.monotonic() - began < 20
+    assert not [path for path in out.rglob("*") if "partial" in path.name]
+    assert (out / "normalized" / "deep" / "normalize.json").exists()
+    assert (out / "npu_tiny").exists() == (after == "compile")
+
+
+def test_sigterm_ends_a_run_alike(flow_server: None, deep: PairPlaces, tmp_path: Path) -> None:
+    model = deep.out.parent / "deep.onnx"
+    with started("run", model, "--hardware", "npu_tiny", "--out", tmp_path / "out") as process:
+        assert process.stdout is not None
+        assert "] normalize " in process.stdout.readline()
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == Outcome.INTERRUPTED, err
+    assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]

@@ -1,0 +1,168 @@
+"""The single-stage commands one after the other, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flows.places import PairPlaces
+from stages.errors import Outcome
+from tests.flows import small_models
+from tests.flows.command import REPOSITORY, Ended, recipe_inside
+from tests.flows.test_bad_input import check_refused
+
+HARDWARE = "npu_tiny"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> PairPlaces:
+    """A small model, taken through all six stages by their own commands."""
+    folder = tmp_path_factory.mktemp("stages")
+    model = small_models.save(small_models.convolution(), folder / "small.onnx")
+    places = PairPlaces(folder / "out", "small", HARDWARE)
+    there = ["--hardware", HARDWARE]
+    for command in (
+        ["normalize", model, "--out", places.normalized],
+        ["compile", places.normalized, *there, "--out", places.package],
+        ["validate", places.package, *there, "--normalized", places.normalized,
+         "--out", places.validation],
+        ["benchmark", places.package, *there, "--runs", "200", "--out", places.benchmark],
+        ["gate", places.benchmark, "--out", places.gate],
+        ["stress", places.package, *there, "--runs", "50", "--out", places.stress],
+    ):  # fmt: skip
+        ended = recipe_inside(*command)
+        assert (ended.code, ended.err) == (Outcome.PASSED, ""), command
+    return places
+
+
+def test_each_stage_writes_its_files(made: PairPlaces) -> None:
+    files = {path.relative_to(made.out).as_posix() for path in made.out.rglob("*.*")}
+    assert {
+        "normalized/small/model.onnx",
+        "normalized/small/samples.npz",
+        "normalized/small/normalize.json",
+        "npu_tiny/small/package/recipe.txt",
+        "npu_tiny/small/package/manifest.json",
+        "npu_tiny/small/validation/validation.json",
+        "npu_tiny/small/benchmark/samples.csv",
+        "npu_tiny/small/benchmark/benchmark.json",
+        "npu_tiny/small/benchmark/trace.json",
+        "npu_tiny/small/gate/gate.json",
+        "npu_tiny/small/stress/stress.json",
+        "npu_tiny/small/stress/stress.csv",
+    } <= files
+    assert not [name for name in files if "partial" in name]
+    assert len((made.benchmark / "samples.csv").read_text().splitlines()) == 201
+
+
+def test_show_prints_recipe_plan_and_memory_map(made: PairPlaces) -> None:
+    recipe = recipe_inside("show", made.package)
+    assert recipe.code == Outcome.PASSED
+    assert recipe.out.startswith("recipe ")
+    assert "group " in recipe.out
+    plan = recipe_inside("show", made.package, "--plan", "--memory")
+    assert "DMA_COPY" in plan.out
+    assert "sram" in plan.out
+
+
+def refuse_package(package: Path, outcome: Outcome, *words: str, hardware: str = HARDWARE) -> None:
+    """Every command that reads a package refuses it, and writes nothing."""
+    out = package.parent / "refused" / "out"
+    there = ["--hardware", hardware, "--out", out]
+    for command in (["validate", package, "--normalized", package, *there],
+                    ["benchmark", package, *there], ["stress", package, *there]):  # fmt: skip
+        check_refused(recipe_inside(*command), outcome, *words)
+        assert not out.exists()
+        assert not list(out.parent.iterdir())
+
+
+@pytest.mark.parametrize("file", ["recipe.txt", "plan.txt", "weights.safetensors", "manifest.json"])
+def test_a_package_with_one_byte_changed_is_refused(
+    file: str, made: PairPlaces, tmp_path: Path
+) -> None:
+    package = tmp_path / "package"
+    shutil.copytree(made.package, package)
+    content = bytearray((package / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (package / file).write_bytes(content)
+    refuse_package(package, Outcome.BAD_PACKAGE, "package")
+    check_refused(recipe_inside("show", package), Outcome.BAD_PACKAGE)
+
+
+def test_a_package_with_a_file_missing_is_refused(made: PairPlaces, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    shutil.copytree(made.package, package)
+    (package / "plan.bin").unlink()
+    refuse_package(package, Outcome.BAD_PACKAGE, "plan.bin")
+
+
+def test_a_package_made_for_another_spec_is_refused(made: PairPlaces) -> None:
+    refuse_package(
+        made.package, Outcome.BAD_PACKAGE, "npu_tiny", "rk3588_npu", hardware="rk3588_npu"
+    )
+
+
+def test_a_package_is_refused_once_its_spec_has_changed(made: PairPlaces, tmp_path: Path) -> None:
+    changed = tmp_path / "npu_tiny.yaml"
+    content = (REPOSITORY / "hardware_specs" / "npu_tiny.yaml").read_text()
+    changed.write_text(content + "# a word more\n")
+    refuse_package(made.package, Outcome.BAD_PACKAGE, "npu_tiny", hardware=str(changed))
+
+
+def test_a_quantisation_file_for_another_model_is_refused(made: PairPlaces, tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("version: 1\nmodel: other\nactivations: {x: {min: -1.0, max: 1.0}}\n")
+    out = tmp_path / "out" / "package"
+    ended = recipe_inside(
+        "compile", made.normalized, "--hardware", HARDWARE, "--quantization", file, "--out", out
+    )
+    check_refused(ended, Outcome.BAD_INPUT, "'other'", "'small'")
+    assert not list(out.parent.iterdir())
+
+
+def judge(made: PairPlaces, baseline: Path) -> Ended:
+    """The gate against a baseline."""
+    return recipe_inside("gate", made.benchmark, "--baseline", baseline, "--out", made.gate)
+
+
+def test_a_slower_package_fails_the_gate_with_its_own_exit_code(
+    made: PairPlaces, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("params.yaml", "hardware_specs", "models"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    monkeypatch.setenv("RECIPE_ROOT", str(tmp_path))
+    accepted = recipe_inside("baseline", "accept", tmp_path / "small.onnx",
+                             "--hardware", HARDWARE, "--out", made.out)  # fmt: skip
+    assert (accepted.code, accepted.err) == (Outcome.PASSED, "")
+    baseline = tmp_path / "baselines" / HARDWARE / "small.json"
+    assert judge(made, baseline).code == Outcome.PASSED
+
+    facts = json.loads(baseline.read_text())
+    facts["latency"]["p99_ns"] = facts["latency"]["p99_ns"] * 90 // 100
+    baseline.write_text(json.dumps(facts))
+    ended = judge(made, baseline)
+    assert ended.code == Outcome.GATE_FAILED
+    assert "FAIL" in ended.out
+    verdict = json.loads((made.gate / "gate.json").read_text())
+    assert verdict["verdict"] == "FAIL"
+
+
+def test_a_stage_over_its_limit_fails_with_its_own_exit_code(
+    made: PairPlaces, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("hardware_specs", "models"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    (tmp_path / "params.yaml").write_text(
+        "validate: {max_sram_bytes: 1}\nthermal_stress: {max_p99_over_p50: 1.0, runs: 50}\n"
+    )
+    monkeypatch.setenv("RECIPE_ROOT", str(tmp_path))
+    there = ["--hardware", HARDWARE, "--out"]
+    validated = recipe_inside("validate", made.package, "--normalized", made.normalized,
+                              *there, tmp_path / "v")  # fmt: skip
+    assert validated.code == Outcome.VALIDATION_FAILED
+    stressed = recipe_inside("stress", made.package, *there, tmp_path / "s")
+    assert stressed.code == Outcome.STRESS_FAILED
+    assert json.loads((tmp_path / "s" / "stress.json").read_text())["verdict"] == "FAIL"
