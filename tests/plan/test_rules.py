@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import cleandoc
 
 import pytest
 
@@ -410,7 +411,7 @@ def test_a_plan_breaks_only_this_rule(rule: str, case: Callable[[], Plan | Case]
 def test_every_rule_has_a_page() -> None:
     for rule in RULES:
         assert rule.__doc__, rule
-        assert "\n    Cure: " in rule.__doc__, rule
+        assert "\nCure: " in cleandoc(rule.__doc__), rule
 
 
 def test_rule_names() -> None:
