@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stages.device.simulated import SimulatedDevice
+from stages.errors import InputError
 from stages.evaluation.baseline import Baseline
-from stages.evaluation.output_checks import OutputFacts, check_output
+from stages.evaluation.output_checks import OutputFacts, check_output, missing_output
 from stages.evaluation.package_facts import (
     Fallback,
     MemoryFacts,
@@ -29,7 +30,7 @@ from stages.evaluation.verdict import Check, Verdict, verdict_of
 from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
 from stages.normalizer.reference import OnnxRuntimeReference
-from stages.normalizer.samples import load_samples
+from stages.normalizer.samples import Sample, load_samples
 from stages.package import Package, read_package, require_spec
 from stages.plan.rules import check_plan
 
@@ -128,14 +129,29 @@ def _compare(
     quantized = is_quantized(package.recipe)
     found: list[OutputFacts] = []
     overflows: dict[str, int] = {}
-    for index, sample in enumerate(load_samples(normalized_dir / "samples.npz")):
+    for index, sample in enumerate(_samples(normalized_dir / "samples.npz")):
         execution = device.infer(sample)
         for name, count in execution.overflows.items():
             overflows[name] = overflows.get(name, 0) + count
         for name, expected in reference.run(sample).items():
-            actual = execution.outputs[name]
-            found.append(check_output(name, index, actual, expected, limits.accuracy, quantized))
+            actual = execution.outputs.get(name)
+            found.append(
+                missing_output(name, index)
+                if actual is None
+                else check_output(name, index, actual, expected, limits.accuracy, quantized)
+            )
     return tuple(found), overflows
+
+
+def _samples(path: Path) -> list[Sample]:
+    samples = load_samples(path)
+    if not samples:
+        raise InputError(
+            "there is no sample to compare on",
+            where=str(path),
+            hint="run `recipe normalize` with a sample count of at least 1",
+        )
+    return samples
 
 
 def _reasons(checks: Sequence[Check], outputs: Sequence[OutputFacts]) -> tuple[str, ...]:

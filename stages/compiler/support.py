@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 
 from stages.hardware.spec import HardwareSpec, OperatorSupport
 from stages.recipe.decisions import Engine
@@ -27,6 +28,8 @@ COMPARISONS = frozenset(
         *(Kind.AND, Kind.OR, Kind.XOR, Kind.NOT, Kind.IS_NAN, Kind.MOD),
     }
 )
+MAX_REVERSED = 256
+"""Transfers that a reversed slice may make: each row is one of its own."""
 CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
 
 
@@ -57,7 +60,15 @@ def refusal(
         low, high = listed.limits.get(fact, (number, number))
         if not low <= number <= high:
             return f"{operator.kind} with {fact} {number}: {spec.name} takes {low} to {high}"
+    if operator.kind is Kind.SLICE and (rows := _reversed_rows(operator, result)) > MAX_REVERSED:
+        return f"slice that reverses {rows} rows: DMA moves forward, at most {MAX_REVERSED} at once"
     return ""
+
+
+def _reversed_rows(operator: Operator, result: TensorType) -> int:
+    """How many rows a slice takes one by one; 1 where all its steps go forward."""
+    steps = operator.integers("steps")
+    return prod(extent for extent, step in zip(result.shape, steps, strict=True) if step < 0)
 
 
 def device_dtype(dtype: DType, spec: HardwareSpec) -> DType:

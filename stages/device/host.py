@@ -9,7 +9,7 @@ import numpy as np
 
 from stages.errors import DeviceError
 from stages.recipe.graph import Operator
-from stages.tensors import Array, TensorType
+from stages.tensors import Array, DType, TensorType
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -40,7 +40,7 @@ class HostRuntime:
 
         def call(operands: Sequence[Array | None]) -> Sequence[Array]:
             feeds = {
-                name: np.ascontiguousarray(operand, type_.dtype.numpy)
+                name: np.asarray(operand, _fed(type_), order="C")
                 for name, operand, type_ in zip(
                     _operand_names(operator), operands, operand_types, strict=True
                 )
@@ -125,10 +125,18 @@ def _node_model(
     operand_types: Sequence[TensorType],
     result_types: Sequence[TensorType],
 ) -> bytes:
+    from stages.normalizer.widening import widen_bfloat16
     from stages.recipe.onnx_export.host_node import host_call_model
 
     model = host_call_model(operator, operand_types, result_types)
+    if any(type_.dtype is DType.BF16 for type_ in (*operand_types, *result_types)):
+        model = widen_bfloat16(model)
     return bytes(model.SerializeToString())
+
+
+def _fed(type_: TensorType) -> np.dtype[np.generic]:
+    """ONNX Runtime has no bfloat16 kernels for processors: it computes those in float32."""
+    return DType.F32.numpy if type_.dtype is DType.BF16 else type_.dtype.numpy
 
 
 def _first_line(error: Exception) -> str:

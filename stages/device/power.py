@@ -10,6 +10,7 @@ from stages.plan.instructions import DDR, SRAM, Instruction, Opcode, Plan, Regio
 from stages.tensors import DType
 
 _LEAKAGE_CELSIUS = 25.0  # the temperature of the spec's leakage
+_MOST_DOUBLINGS = 30.0  # far beyond any critical temperature: a thermal runaway stays finite
 _FEMTOJOULES_PER_NANOSECOND_AT_ONE_WATT = 1_000_000
 
 
@@ -41,7 +42,8 @@ def activity_of(plan: Plan) -> Activity:
     """Count one inference.
 
     A vector instruction handles the bytes that it writes once for each of its operators. Every
-    region read or written counts for its memory, and a broadcast of zero stride counts once.
+    region read or written counts for its memory, and a broadcast of zero stride counts once. A
+    table that a vector instruction gathers from in DDR counts for the rows taken.
     """
     macs: dict[DType, int] = {}
     vector_bytes = 0
@@ -52,8 +54,14 @@ def activity_of(plan: Plan) -> Activity:
             macs[work.dtype] = macs.get(work.dtype, 0) + work.macs
         if instruction.opcode in (Opcode.VECTOR, Opcode.ACTIVATION):
             vector_bytes += _vector_bytes(instruction, plan)
-        for region in (*instruction.reads, *instruction.writes):
+        written = sum(region.size_bytes for region in instruction.writes)
+        for region in instruction.writes:
             moved[region.memory] += _touched_bytes(region)
+        for region in instruction.reads:
+            touched = _touched_bytes(region)
+            if instruction.opcode is Opcode.VECTOR and region.memory == DDR:
+                touched = min(touched, written)
+            moved[region.memory] += touched
     return Activity(macs, vector_bytes, moved[SRAM], moved[DDR])
 
 
@@ -73,7 +81,7 @@ def _touched_bytes(region: Region) -> int:
 
 def leakage_watts(power: Power, celsius: float) -> float:
     """Leakage doubles with every `leakage_doubling_celsius`."""
-    doublings = (celsius - _LEAKAGE_CELSIUS) / power.leakage_doubling_celsius
+    doublings = min((celsius - _LEAKAGE_CELSIUS) / power.leakage_doubling_celsius, _MOST_DOUBLINGS)
     return float(power.leakage_milliwatts / 1000 * 2.0**doublings)
 
 

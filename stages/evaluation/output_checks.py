@@ -92,6 +92,13 @@ def check_output(
     )
 
 
+def missing_output(output: str, sample: int) -> OutputFacts:
+    """An output that the reference has and the package hasn't."""
+    name = f"output {output!r} of sample {sample}"
+    message = f"{name} isn't an output of the package: recompile it from this normalised model"
+    return OutputFacts(output, sample, Check(name, False, "missing", "present", message))
+
+
 def _finite(value: float) -> float | None:
     return round(value, 3) if isfinite(value) else None
 

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from stages.errors import InputError
+from stages.normalizer.no_ops import drop_no_ops
 from stages.normalizer.operators import KNOWN_DOMAINS, ONNX_DOMAIN, refuse_random
 from stages.normalizer.shapes import infer_shapes
 
@@ -43,6 +44,8 @@ def fold_constants(model: ir.Model) -> tuple[ir.Model, str]:
         if _fold_with_onnxruntime(model):
             changed = True
         if infer_shapes(model):
+            changed = True
+        if drop_no_ops(model):
             changed = True
         if not changed:
             break

@@ -28,6 +28,7 @@ from stages.errors import InputError
 from stages.normalizer.bindings import bind_inputs
 from stages.normalizer.folding import fold_constants
 from stages.normalizer.inference_mode import use_inference_mode
+from stages.normalizer.legality import check_legal
 from stages.normalizer.lowering import expand_newer_functions, lower_opset
 from stages.normalizer.operators import ONNX_DOMAIN, check_operators, shorten_domain
 from stages.normalizer.raising import RECIPE_OPSET, raise_opset
@@ -110,6 +111,7 @@ def normalize_model(source: ModelSource, bindings: Mapping[str, int] = NO_BINDIN
         log.add("mending", mend_split(model)),
         len(model.graph.inputs) != inputs,
     ]
+    check_legal(model)
     if any(altered):
         comparable = model.clone()
     log.add("stale shapes", forget_inferred(model))

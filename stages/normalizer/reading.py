@@ -14,7 +14,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx_ir import external_data
 
 from stages.errors import InputError
+from stages.normalizer.legality import check_tensor
 from stages.normalizer.operators import place
+from stages.normalizer.skeleton import LARGEST_KEPT_BYTES
 
 _CHUNK_BYTES = 1 << 20
 _EXPORT_HINT = "export the model again, or check that the download finished"
@@ -37,9 +39,12 @@ def read_model(path: Path) -> ReadModel:
     """
     content = _read_bytes(path)
     proto = _parse(content, path)
-    external = list(_external_tensors(proto))
+    tensors = list(_tensors(proto))
+    external = [t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL]
     for tensor in external:
         _check_external(tensor, path)
+    for tensor in tensors:
+        check_tensor(tensor, str(path))
     digest = _digest(content, [path.parent / name for name in sorted(map(_location, external))])
     # onnx-ir warns of values that nothing makes; `_check_connected` refuses them.
     logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
@@ -50,8 +55,27 @@ def read_model(path: Path) -> ReadModel:
             f"the graph can't be read: {_innermost(error)}", where=str(path), hint=_EXPORT_HINT
         ) from error
     external_data.set_base_dir(model.graph, path.parent)
+    _load_small(model)
     _check_connected(model, path)
     return ReadModel(model, digest)
+
+
+def _load_small(model: ir.Model) -> None:
+    """Reads external tensors that tools look into: small ones, and those inside operators."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if isinstance(tensor, ir.ExternalTensor) and (
+                graph is not model.graph or tensor.nbytes <= LARGEST_KEPT_BYTES
+            ):
+                (value.const_value,) = external_data.convert_tensors_from_external([tensor])
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        for name, attribute in list(node.attributes.items()):
+            if attribute.type is ir.AttributeType.TENSOR and isinstance(
+                attribute.value, ir.ExternalTensor
+            ):
+                (loaded,) = external_data.convert_tensors_from_external([attribute.value])
+                node.attributes[name] = ir.AttrTensor(name, loaded)
 
 
 def _check_connected(model: ir.Model, path: Path) -> None:
@@ -136,26 +160,25 @@ def _why_undecodable(content: bytes) -> str:
     return "the file is no ONNX model, or was cut short"
 
 
-def _external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from _external_in_graph(proto.graph)
+def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from _tensors_in_graph(proto.graph)
     for function in proto.functions:
         for node in function.node:
-            yield from _external_in_node(node)
+            yield from _tensors_in_node(node)
 
 
-def _external_in_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from (t for t in graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL)
+def _tensors_in_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
     for node in graph.node:
-        yield from _external_in_node(node)
+        yield from _tensors_in_node(node)
 
 
-def _external_in_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+def _tensors_in_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
     for attribute in node.attribute:
-        tensors = [attribute.t] if attribute.HasField("t") else list(attribute.tensors)
-        yield from (t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL)
+        yield from [attribute.t] if attribute.HasField("t") else list(attribute.tensors)
         graphs = [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
         for graph in graphs:
-            yield from _external_in_graph(graph)
+            yield from _tensors_in_graph(graph)
 
 
 def _location(tensor: onnx.TensorProto) -> str:

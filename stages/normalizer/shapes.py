@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from stages.errors import InputError
 from stages.normalizer.bindings import is_bindable_scalar
-from stages.normalizer.operators import place
+from stages.normalizer.operators import ONNX_DOMAIN, place
 from stages.normalizer.skeleton import skeleton
 from stages.tensors import DType
 
@@ -139,7 +139,7 @@ def _infer_with_onnx(model: ir.Model) -> None:
     proto = skeleton(model)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=False, data_prop=True)
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         raise InputError(
             f"shapes contradict each other: {str(error).strip().splitlines()[-1]}",
             where="shape inference",
@@ -171,11 +171,15 @@ def _infer_loops(model: ir.Model) -> bool:
     """
     changed = False
     for node in model.graph:
-        if node.op_type != "Loop" or all(v.shape is not None for v in node.outputs):
+        if (node.domain, node.op_type) != (ONNX_DOMAIN, "Loop") or all(
+            v.shape is not None for v in node.outputs
+        ):
             continue
         body = node.attributes["body"].as_graph()
         states = node.inputs[2:]
         if any(state is None or state.shape is None for state in states):
+            continue
+        if not len(body.inputs) - 2 == len(states) <= len(node.outputs):
             continue
         for formal, state in zip(body.inputs[2:], states, strict=True):
             assert state is not None

@@ -109,4 +109,5 @@ class Kind(StrEnum):
     DEQUANTIZE = "dequantize"  # x, scale[, zero_point] {axis}
 
     # Whatever this table doesn't know: the original ONNX node, run by the host
-    HOST_CALL = "host_call"  # {node: NodeProto bytes, names: its operand names, results, opsets}
+    # {node: NodeProto bytes, names: its operand names, results, opsets[, why it is no other kind]}
+    HOST_CALL = "host_call"

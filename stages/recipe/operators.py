@@ -74,6 +74,7 @@ _HOST = (
     AttributeRule("names", AttributeType.WORDS),
     AttributeRule("results", AttributeType.WORDS),
     AttributeRule("opsets", AttributeType.WORDS),
+    AttributeRule("why", AttributeType.WORD, required=False),
 )
 
 

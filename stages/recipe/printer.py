@@ -63,9 +63,9 @@ def print_recipe(recipe: Recipe) -> str:
         f" {print_name(target.version)}"
     ]
     lines += [f"note {quoted(note)}" for note in recipe.notes]
-    lines += [f"input {print_value(recipe, name)}" for name in graph.inputs]
-    lines += [f"const {print_value(recipe, name)}" for name in graph.constants]
-    lines += [f"value {print_value(recipe, name)}" for name in _strays(recipe)]
+    lines += [print_line(recipe, name, "input") for name in graph.inputs]
+    lines += [print_line(recipe, name, "const") for name in graph.constants]
+    lines += [print_line(recipe, name) for name in _strays(recipe)]
     runs = _runs(recipe)
     if runs is None:
         lines += _operator_lines(recipe, graph.operators, "")
@@ -89,6 +89,11 @@ def print_value(recipe: Recipe, name: str) -> str:
     if name in recipe.allocations:
         text += f" {print_allocation(recipe.allocations[name])}"
     return text
+
+
+def print_line(recipe: Recipe, name: str, keyword: str = "value") -> str:
+    """The line that says what a value is: `input`, `const` or `value`."""
+    return f"{keyword} {print_value(recipe, name)}"
 
 
 def print_layout(layout: Layout) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NoReturn
 
 from stages.errors import RecipeError
 
 _WIDEST_MARKS = 60
+_LONG_BYTES = re.compile(r'(b64"[^"]{24})[^"]+"')
 
 
 class IllegalRecipeError(RecipeError):
@@ -18,14 +20,18 @@ class IllegalRecipeError(RecipeError):
     """
 
 
-def refuse(problem: str, line: str, spot: str, hint: str, after: str = "") -> NoReturn:
+def refuse(
+    problem: str, print_line: Callable[[], str], spot: str, hint: str, after: str = ""
+) -> NoReturn:
     """Refuse a recipe at a spot of one of its lines; an empty spot means the whole line.
 
-    `after` is a text behind which the spot is looked for.
+    The line is printed only here: printing every line would cost more than checking it. `after` is
+    a text behind which the spot is looked for. Bytes are cut short: a host call holds whole nodes.
 
     Raises:
         IllegalRecipeError: always.
     """
+    line = _LONG_BYTES.sub(r'\1..."', print_line())
     begin = max(line.find(after), 0) if after else 0
     boundary = r"(?![\w.])" if spot and (spot[-1].isalnum() or spot[-1] == "_") else ""
     found = re.compile(re.escape(spot) + boundary).search(line, begin) if spot else None

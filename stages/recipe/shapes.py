@@ -79,12 +79,12 @@ def broadcast(operator: Operator, operands: Operands) -> Shape:
     result = []
     for axis in range(-rank, 0):
         extents = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
-        need(
-            len(extents) <= 1,
-            f"operands of {operator.kind} don't broadcast: "
-            + ", ".join(str(operand) for operand in present(operands)),
-            "extents must be equal or 1, aligned at the last axis",
-        )
+        if len(extents) > 1:
+            listed = ", ".join(str(operand) for operand in present(operands))
+            raise IllegalOperatorError(
+                f"operands of {operator.kind} don't broadcast: {listed}",
+                hint="extents must be equal or 1, aligned at the last axis",
+            )
         result.append(extents.pop() if extents else 1)
     return tuple(result)
 
@@ -96,11 +96,11 @@ def same_family(operator: Operator, types: Sequence[TensorType]) -> None:
         IllegalOperatorError: otherwise.
     """
     families = {"float" if type_.dtype.is_float else str(type_.dtype) for type_ in types}
-    need(
-        len(families) == 1,
-        f"operands of {operator.kind} have unlike types: {', '.join(map(str, types))}",
-        "cast one of them first",
-    )
+    if len(families) > 1:
+        raise IllegalOperatorError(
+            f"operands of {operator.kind} have unlike types: {', '.join(map(str, types))}",
+            hint="cast one of them first",
+        )
 
 
 def elementwise(operator: Operator, operands: Operands, _: Declared) -> Types:

@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from stages.recipe.decisions import Recipe, Target
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.operators import TABLE, IllegalOperatorError, agrees, infer
-from stages.recipe.printer import print_operator, print_value, print_value_name, quoted
+from stages.recipe.printer import print_line, print_operator, print_value_name, quoted
 from stages.recipe.refusal import IllegalRecipeError, refuse
 from stages.recipe.verify_decisions import (
     verify_allocations,
-    verify_groups,
+    verify_coverage,
     verify_layouts,
+    verify_order,
+    verify_results,
     verify_tiles,
 )
 from stages.tensors import Array
 
-__all__ = ["IllegalRecipeError", "verify", "verify_graph"]
+__all__ = ["IllegalRecipeError", "verify", "verify_draft", "verify_graph"]
 
 
 def verify(recipe: Recipe, constants: Mapping[str, Array] | None = None) -> None:
-    """Check the graph, then the decisions about it; the first broken rule is reported.
+    """Check a recipe: the graph, then the decisions about it; the first broken rule is reported.
 
     `constants`, where given, must hold an array of the declared type for every constant.
 
     Raises:
         IllegalRecipeError: with the line of the operator, group or value.
     """
-    _verify_values(recipe)
-    if constants is not None:
-        _verify_constants(recipe, constants)
-    for operator in recipe.graph.operators:
-        _verify_operator(recipe, operator)
-    verify_groups(recipe)
+    verify_draft(recipe, constants)
+    verify_order(recipe)
+    verify_allocations(recipe)
+
+
+def verify_draft(recipe: Recipe, constants: Mapping[str, Array] | None = None) -> None:
+    """Check a recipe in the making: its groups may lie in another order than the graph's, and
+    nothing has a place in memory yet.
+
+    Raises:
+        IllegalRecipeError: with the line of the operator, group or value.
+    """
+    _verify_graph(recipe, constants)
+    verify_coverage(recipe)
+    verify_results(recipe)
     verify_layouts(recipe)
     verify_tiles(recipe)
-    verify_allocations(recipe)
 
 
 def verify_graph(graph: Graph, constants: Mapping[str, Array] | None = None) -> None:
@@ -45,12 +56,15 @@ def verify_graph(graph: Graph, constants: Mapping[str, Array] | None = None) -> 
     Raises:
         IllegalRecipeError: with the line of the operator or value.
     """
-    bare = Recipe(graph, Target("none", "0"), ())
-    _verify_values(bare)
+    _verify_graph(Recipe(graph, Target("none", "0"), ()), constants)
+
+
+def _verify_graph(recipe: Recipe, constants: Mapping[str, Array] | None) -> None:
+    _verify_values(recipe)
     if constants is not None:
-        _verify_constants(bare, constants)
-    for operator in graph.operators:
-        _verify_operator(bare, operator)
+        _verify_constants(recipe, constants)
+    for operator in recipe.graph.operators:
+        _verify_operator(recipe, operator)
 
 
 def _verify_values(recipe: Recipe) -> None:
@@ -59,11 +73,10 @@ def _verify_values(recipe: Recipe) -> None:
     seen: set[str] = set()
     for keyword, names in (("input", graph.inputs), ("const", graph.constants)):
         for name in names:
-            line = f"{keyword} {print_value(recipe, name)}"
-            _define(recipe, name, seen, line)
+            _define(recipe, name, seen, partial(print_line, recipe, name, keyword))
     labels: set[str] = set()
     for operator in graph.operators:
-        line = print_operator(recipe, operator)
+        line = partial(print_operator, recipe, operator)
         if operator.name in labels:
             refuse(
                 f"two operators are named {quoted(operator.name)}",
@@ -88,7 +101,7 @@ def _verify_values(recipe: Recipe) -> None:
             spot = print_value_name(name)
             refuse(
                 f"output {spot} isn't defined",
-                f"output {spot}",
+                partial("output {}".format, spot),
                 spot,
                 "name a value that the graph defines",
             )
@@ -102,19 +115,19 @@ def _verify_values(recipe: Recipe) -> None:
                 spot = print_value_name(name)
                 refuse(
                     f"{spot} has a {what}, but nothing defines it",
-                    f"value {print_value(recipe, name)}",
+                    partial(print_line, recipe, name),
                     spot,
                     f"remove the {what}, or define the value",
                 )
 
 
-def _define(recipe: Recipe, name: str, seen: set[str], line: str) -> None:
-    spot = print_value_name(name)
+def _define(recipe: Recipe, name: str, seen: set[str], line: Callable[[], str]) -> None:
     if not name:
         return
-    if name in seen:
-        refuse(f"{spot} is defined twice", line, spot, "give every value its own name")
-    if name not in recipe.graph.types:
+    if name in seen or name not in recipe.graph.types:
+        spot = print_value_name(name)
+        if name in seen:
+            refuse(f"{spot} is defined twice", line, spot, "give every value its own name")
         refuse(f"{spot} has no type", line, spot, "declare the type of every value")
     seen.add(name)
 
@@ -122,14 +135,14 @@ def _define(recipe: Recipe, name: str, seen: set[str], line: str) -> None:
 def _verify_constants(recipe: Recipe, constants: Mapping[str, Array]) -> None:
     """Each constant has data of its declared type."""
     for name in recipe.graph.constants:
-        spot = print_value_name(name)
-        line = f"const {print_value(recipe, name)}"
+        line = partial(print_line, recipe, name, "const")
         if name not in constants:
+            spot = print_value_name(name)
             refuse(f"the data of {spot} is missing", line, spot, "give an array for every constant")
         array, declared = constants[name], recipe.graph.types[name]
         if array.dtype != declared.dtype.numpy or array.shape != declared.shape:
             refuse(
-                f"the data of {spot} is {array.dtype}{list(array.shape)}",
+                f"the data of {print_value_name(name)} is {array.dtype}{list(array.shape)}",
                 line,
                 str(declared),
                 "declare the type that the data has",
@@ -139,7 +152,7 @@ def _verify_constants(recipe: Recipe, constants: Mapping[str, Array]) -> None:
 def _verify_operator(recipe: Recipe, operator: Operator) -> None:
     """Operands, attributes and result types agree with the operator table."""
     types = recipe.graph.types
-    line = print_operator(recipe, operator)
+    line = partial(print_operator, recipe, operator)
     operands = [types[name] if name else None for name in operator.inputs]
     declared = [types[name] for name in operator.outputs if name]
     row = TABLE[operator.kind]

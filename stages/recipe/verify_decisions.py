@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 
 from stages.recipe.decisions import Allocation, Engine, Group, Lifetime, Recipe
-from stages.recipe.printer import print_group, print_operator, print_value, print_value_name, quoted
+from stages.recipe.printer import print_group, print_line, print_operator, print_value_name, quoted
 from stages.recipe.refusal import refuse
 from stages.tensors import LayoutKind
 
 
-def verify_groups(recipe: Recipe) -> None:
-    """Groups cover the operators, each once, in order; a device group has one external result."""
-    graph = recipe.graph
+def verify_coverage(recipe: Recipe) -> None:
+    """Groups have names of their own and cover the operators, each once."""
     names: set[str] = set()
+    left = {operator.name: operator for operator in recipe.graph.operators}
     for group in recipe.groups:
-        line = print_group(group)
+        line = partial(print_group, group)
         if group.name in names:
             refuse(
                 f"two groups are named {quoted(group.name)}",
@@ -27,31 +28,46 @@ def verify_groups(recipe: Recipe) -> None:
         names.add(group.name)
         if not group.operators:
             refuse(f"group {quoted(group.name)} is empty", line, "", "remove the group")
-    listed = [(name, group) for group in recipe.groups for name in group.operators]
-    for place, (name, group) in enumerate(listed):
-        expected = graph.operators[place].name if place < len(graph.operators) else None
-        if name != expected:
-            refuse(
-                f"group {quoted(group.name)} lists {quoted(name)} where the graph has "
-                + (quoted(expected) if expected is not None else "no operator left"),
-                print_group(group),
-                "",
-                "groups cover every operator once, in the graph's order",
-            )
-    if len(listed) < len(graph.operators):
-        missing = graph.operators[len(listed)]
+        for name in group.operators:
+            if left.pop(name, None) is None:
+                refuse(
+                    f"group {quoted(group.name)} lists {quoted(name)}, which is no operator of the "
+                    "graph, or one that a group has already",
+                    line,
+                    "",
+                    "groups cover every operator once",
+                )
+    for missing in left.values():
         refuse(
             f"operator {quoted(missing.name)} is in no group",
-            print_operator(recipe, missing),
+            partial(print_operator, recipe, missing),
             "",
-            "groups cover every operator once, in the graph's order",
+            "groups cover every operator once",
         )
+
+
+def verify_order(recipe: Recipe) -> None:
+    """Groups list the operators in the graph's order."""
+    listed = [(name, group) for group in recipe.groups for name in group.operators]
+    for (name, group), operator in zip(listed, recipe.graph.operators, strict=True):
+        if name != operator.name:
+            refuse(
+                f"group {quoted(group.name)} lists {quoted(name)} where the graph has "
+                f"{quoted(operator.name)}",
+                partial(print_group, group),
+                "",
+                "list the groups, and their operators, in the graph's order",
+            )
+
+
+def verify_results(recipe: Recipe) -> None:
+    """A group on the device has one result that others read."""
     for group, external in _external_results(recipe):
         if group.engine is not Engine.HOST and len(external) != 1:
             refuse(
                 f"group {quoted(group.name)} on {group.engine} has {len(external)} results that "
                 f"others read: {', '.join(map(print_value_name, external)) or 'none'}",
-                print_group(group),
+                partial(print_group, group),
                 str(group.engine),
                 "a group on the device has one; cut it in two, or run it on the host",
             )
@@ -75,7 +91,7 @@ def verify_layouts(recipe: Recipe) -> None:
     """Layouts other than row-major need a channel axis and a spatial one, and a legal quantum."""
     for name, layout in recipe.layouts.items():
         type_ = recipe.graph.types[name]
-        line = f"value {print_value(recipe, name)}"
+        line = partial(print_line, recipe, name)
         if layout.kind is not LayoutKind.ROW_MAJOR and type_.rank < 3:
             refuse(
                 f"{print_value_name(name)} of rank {type_.rank} can't be {layout}",
@@ -98,7 +114,7 @@ def verify_tiles(recipe: Recipe) -> None:
         tile = group.tile
         if tile is None or not external:
             continue
-        line = print_group(group)
+        line = partial(print_group, group)
         name, shape = external[0], recipe.graph.types[external[0]].shape
         fits = len(tile.extents) == len(shape) and all(
             1 <= part <= max(whole, 1) for part, whole in zip(tile.extents, shape, strict=True)
@@ -134,7 +150,7 @@ def verify_allocations(recipe: Recipe) -> None:
     """Allocations cover the life of their values, and none overlap while both are live."""
     spans = _live_spans(recipe)
     for name, place in recipe.allocations.items():
-        line = f"value {print_value(recipe, name)}"
+        line = partial(print_line, recipe, name)
         spot = print_value_name(name)
         if place.offset_bytes < 0 or place.size_bytes < 0 or place.start >= place.stop:
             refuse(
@@ -181,7 +197,7 @@ def _refuse_overlap(recipe: Recipe, one: str, other: str) -> None:
     refuse(
         f"{print_value_name(one)} and {spot} share bytes of {first.memory} in groups "
         f"[{max(first.start, second.start)},{min(first.stop, second.stop)})",
-        f"value {print_value(recipe, other)}",
+        partial(print_line, recipe, other),
         spot,
         "move one of them",
     )

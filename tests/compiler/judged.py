@@ -49,7 +49,7 @@ def case_of(model: onnx.ModelProto, feeds: Arrays) -> Case:
     """Import a model and run it: under ONNX Runtime, and with every value rounded to f16."""
     graph, constants = import_model(model)
     results = run_model(model, feeds)
-    expected = dict(zip((item.name for item in model.graph.output), results, strict=True))
+    expected = dict(zip(graph.outputs, results, strict=True))
     return Case(graph, constants, feeds, expected, _in_halves(graph, constants, feeds))
 
 
@@ -60,9 +60,7 @@ def _in_halves(graph: Graph, constants: Arrays, feeds: Arrays) -> Arrays:
     }
     kept = {name: graph.types[name] for op in graph.operators for name in _parameters(op)}
     halves = replace(graph, types=types | kept)
-    data = {
-        name: array.astype(halves.types[name].dtype.numpy) for name, array in constants.items()
-    }
+    data = {name: array.astype(halves.types[name].dtype.numpy) for name, array in constants.items()}
     inputs = {name: array.astype(halves.types[name].dtype.numpy) for name, array in feeds.items()}
     with np.errstate(all="ignore"):
         return interpret(halves, data, inputs, host_call=host_call(halves))

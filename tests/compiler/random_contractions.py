@@ -13,7 +13,9 @@ _LARGEST = 60_000
 
 def images(builder: ModelBuilder) -> list[Value]:
     """Float values with batch, channels and one or two spatial axes."""
-    return [value for value in builder.values if value.dtype == "f32" and len(value.shape) in (3, 4)]
+    return [
+        value for value in builder.values if value.dtype == "f32" and len(value.shape) in (3, 4)
+    ]
 
 
 def conv(builder: ModelBuilder, choices: Choices) -> None:
@@ -38,7 +40,10 @@ def conv(builder: ModelBuilder, choices: Choices) -> None:
     if min(spatial) < 1 or x.shape[0] * out * prod(spatial) > _LARGEST:
         return
     fan_in = channels // group * prod(kernel)
-    inputs = [x.name, builder.constant(builder.normal((out, channels // group, *kernel), 1 / sqrt(fan_in)))]
+    inputs = [
+        x.name,
+        builder.constant(builder.normal((out, channels // group, *kernel), 1 / sqrt(fan_in))),
+    ]
     if choices.integer(0, 2):
         inputs.append(builder.constant(builder.normal((out,), 0.3)))
     (result,) = builder.add(
@@ -77,7 +82,10 @@ def conv_transpose(builder: ModelBuilder, choices: Choices) -> None:
     if min(spatial) < 1 or x.shape[0] * per_group * group * prod(spatial) > _LARGEST:
         return
     fan_in = channels // group * prod(kernel)
-    inputs = [x.name, builder.constant(builder.normal((channels, per_group, *kernel), 1 / sqrt(fan_in)))]
+    inputs = [
+        x.name,
+        builder.constant(builder.normal((channels, per_group, *kernel), 1 / sqrt(fan_in))),
+    ]
     if choices.integer(0, 1):
         inputs.append(builder.constant(builder.normal((per_group * group,), 0.3)))
     (result,) = builder.add(
@@ -141,7 +149,9 @@ def follow(
         value = builder.float_like("BatchNormalization", value, *parameters)
     if choices.integer(0, 3) == 1:
         value = builder.float_like("Identity", value)
-    same = [other for other in builder.values if other.dtype == "f32" and other.shape == value.shape]
+    same = [
+        other for other in builder.values if other.dtype == "f32" and other.shape == value.shape
+    ]
     if choices.integer(0, 2) == 1 and len(same) > 1:
         value = builder.float_like("Add", value, choices.pick(same).name)
     activation = choices.pick(("", "Relu", "HardSwish", "Clip", "LeakyRelu", "Sigmoid", "silu"))
@@ -161,6 +171,12 @@ def _window(
     kernel = [choices.pick((1, 3, 2, 5)) for _ in spatial]
     strides = [choices.pick((1, 2, 3)) for _ in spatial]
     dilations = [choices.pick((1, 1, 2)) for _ in spatial]
-    begins = [choices.integer(0, (size - 1) * dilation) for size, dilation in zip(kernel, dilations, strict=True)]
-    ends = [choices.integer(0, (size - 1) * dilation) for size, dilation in zip(kernel, dilations, strict=True)]
+    begins = [
+        choices.integer(0, (size - 1) * dilation)
+        for size, dilation in zip(kernel, dilations, strict=True)
+    ]
+    ends = [
+        choices.integer(0, (size - 1) * dilation)
+        for size, dilation in zip(kernel, dilations, strict=True)
+    ]
     return kernel, strides, dilations, (begins, ends)

@@ -27,7 +27,9 @@ def concat(builder: ModelBuilder, choices: Choices) -> None:
         other
         for other in _shaped(builder)
         if len(other.shape) == len(x.shape)
-        and all(a == b for n, (a, b) in enumerate(zip(other.shape, x.shape, strict=True)) if n != axis)
+        and all(
+            a == b for n, (a, b) in enumerate(zip(other.shape, x.shape, strict=True)) if n != axis
+        )
     ]
     parts = [x, *(choices.pick(others) for _ in range(choices.integer(1, 2)))]
     shape = list(x.shape)
@@ -108,9 +110,7 @@ def resize(builder: ModelBuilder, choices: Choices) -> None:
         return
     x = choices.pick(found)
     mode = choices.pick(("nearest", "linear"))
-    coordinates = choices.pick(
-        ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
-    )
+    coordinates = choices.pick(("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"))
     by_sizes = choices.integer(0, 1)
     attributes: dict[str, object] = {"mode": mode, "coordinate_transformation_mode": coordinates}
     if mode == "nearest":

@@ -16,9 +16,7 @@ def quantized(builder: ModelBuilder, value: Value, choices: Choices) -> Value:
     dtype = choices.pick(("i8", "u8"))
     zero = np.int8(choices.pick((0, -10, 5))) if dtype == "i8" else np.uint8(128)
     parameters = [builder.constant(np.float32(4 / 127)), builder.constant(zero)]
-    (stored,) = builder.add(
-        "QuantizeLinear", [value.name, *parameters], [(dtype, value.shape)]
-    )
+    (stored,) = builder.add("QuantizeLinear", [value.name, *parameters], [(dtype, value.shape)])
     (restored,) = builder.add(
         "DequantizeLinear", [stored.name, *parameters], [("f32", value.shape)]
     )

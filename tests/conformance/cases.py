@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto, numpy_helper
 
 from stages.tensors import Array
 
@@ -61,10 +61,31 @@ def load_cases() -> list[Case]:
     return sorted(cases, key=lambda case: case.name)
 
 
+def as_array(value: object) -> Array | None:
+    """A test's value as an array; None for sequences, optionals and strings."""
+    if isinstance(value, TensorProto):
+        value = numpy_helper.to_array(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    return None
+
+
 def arrays(case: Case) -> dict[str, Array]:
-    """The inputs that are arrays, scalars made arrays."""
-    return {
-        name: np.asarray(value)
-        for name, value in case.inputs.items()
-        if isinstance(value, np.ndarray | np.generic)
-    }
+    """The inputs that are arrays."""
+    found = {name: as_array(value) for name, value in case.inputs.items()}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def with_constants(case: Case, names: Sequence[str]) -> Case:
+    """The test with some of its inputs made constants of the model."""
+    model = ModelProto()
+    model.CopyFrom(case.model)
+    kept = [value for value in model.graph.input if value.name not in names]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    given = arrays(case)
+    for name in names:
+        data = np.ascontiguousarray(given[name]).reshape(given[name].shape)
+        model.graph.initializer.append(numpy_helper.from_array(data, name))
+    inputs = {name: value for name, value in case.inputs.items() if name not in names}
+    return replace(case, model=model, inputs=inputs)

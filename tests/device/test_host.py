@@ -25,7 +25,11 @@ TYPES = {
 }
 
 
-def top_k_plan(opset: int = 17) -> Plan:
+def top_k_plan(opset: int = 17, dtype: DType = DType.F16) -> Plan:
+    types = {
+        name: TensorType(dtype if kind.dtype is DType.F16 else kind.dtype, kind.shape)
+        for name, kind in TYPES.items()
+    }
     node = helper.make_node("TopK", ["data", "count"], ["top", "where"], axis=1)
     call = Operator(
         "top_k",
@@ -40,10 +44,10 @@ def top_k_plan(opset: int = 17) -> Plan:
         },
     )
     negate = Operator("negate", Kind.NEG, ("values",), ("y",))
-    kernel = Kernel("host", ("x", "k"), ("y", "indices"), (call, negate), TYPES)
+    kernel = Kernel("host", ("x", "k"), ("y", "indices"), (call, negate), types)
     address, places = 0, {}
     for name in ("x", "k", "y", "indices"):
-        places[name] = region("ddr", address, TYPES[name].shape, TYPES[name].dtype)
+        places[name] = region("ddr", address, types[name].shape, types[name].dtype)
         address += 256
     instruction = Instruction(
         Opcode.HOST_CALL,
@@ -62,13 +66,56 @@ def top_k_plan(opset: int = 17) -> Plan:
     )
 
 
-def test_a_host_call_runs_in_onnx_runtime_amid_other_operators() -> None:
-    x = np.random.default_rng(3).standard_normal((3, 8)).astype(np.float16)
-    machine = Machine(top_k_plan(), {"k": np.array([2])}, tiny_spec())
+@pytest.mark.parametrize("dtype", [DType.F16, DType.F32, DType.BF16])
+def test_a_host_call_runs_in_onnx_runtime_amid_other_operators(dtype: DType) -> None:
+    x = np.random.default_rng(3).standard_normal((3, 8)).astype(dtype.numpy)
+    machine = Machine(top_k_plan(dtype=dtype), {"k": np.array([2])}, tiny_spec())
     outputs = machine.run({"x": x}).outputs
     order = np.argsort(-x, axis=1)[:, :2]
     np.testing.assert_array_equal(outputs["indices"], order)
     np.testing.assert_array_equal(outputs["y"], -np.take_along_axis(x, order, axis=1))
+
+
+def test_a_scalar_stays_one() -> None:
+    node = helper.make_node("Range", ["start", "limit", "delta"], ["out"])
+    scalar = TensorType(DType.F32, ())
+    call = Operator(
+        "range",
+        Kind.HOST_CALL,
+        ("a", "b", "c"),
+        ("y",),
+        {
+            "node": node.SerializeToString(),
+            "names": ("start", "limit", "delta"),
+            "results": ("out",),
+            "opsets": ("ai.onnx:17",),
+        },
+    )
+    types = {"a": scalar, "b": scalar, "c": scalar, "y": TensorType(DType.F32, (4,))}
+    places = {
+        name: region("ddr", 64 * at, types[name].shape, DType.F32) for at, name in enumerate(types)
+    }
+    program = plan(
+        (
+            Instruction(
+                Opcode.HOST_CALL,
+                "host",
+                reads=(places["a"], places["b"], places["c"]),
+                writes=(places["y"],),
+                kernel=0,
+            ),
+        ),
+        (Kernel("k", ("a", "b", "c"), ("y",), (call,), types),),
+        tuple(Binding(name, places[name]) for name in "abc"),
+        (Binding("y", places["y"]),),
+    )
+    inputs = {
+        "a": np.array(1, np.float32),
+        "b": np.array(9, np.float32),
+        "c": np.array(2, np.float32),
+    }
+    outputs = Machine(program, {}, tiny_spec()).run(inputs).outputs
+    assert outputs["y"].tolist() == [1, 3, 5, 7]
 
 
 def test_a_node_that_onnx_runtime_refuses_is_named() -> None:

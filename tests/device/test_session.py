@@ -85,3 +85,31 @@ def test_energy_of_a_plan_is_counted_by_hand() -> None:
 def test_power_is_energy_over_time_and_idle() -> None:
     # 1 mJ in 1 ms is 1 W; idle at 25 degC is 100 + 50 mW
     assert busy_watts(tiny_spec(), 10**12, 10**6, 25.0) == pytest.approx(1.15)
+
+
+def test_the_clock_holds_a_die_at_its_trip() -> None:
+    # 3 W of compute at full clock would take the die 15 K above its 25 degC and more; a trip at
+    # 35 degC with 1 K of hysteresis halves the power and holds it there
+    spec = calm_spec((Trip(35.0, 2, 1.0),), poll_ns=1_000_000)
+    latencies = Latencies(compute_only(1_000_000), Climate(spec, 0), 1_000)
+    samples = run_session(latencies, Die.at_rest(spec), 3_000_000_000_000, 0)
+    assert samples.heat is not None
+    settled = samples.heat.junction_celsius[200:]
+    dividers = samples.heat.clock_dividers[200:]
+    # a millisecond at 3 W moves it by less than 0.3 K
+    assert 33.7 < settled.min() < 34.3
+    assert 34.7 < settled.max() < 35.3
+    changes = int(np.count_nonzero(np.diff(dividers)))
+    assert changes > 20
+    assert set(dividers.tolist()) == {1, 2}
+
+
+def test_a_thermal_runaway_ends_in_a_shutdown() -> None:
+    spec = calm_spec((), poll_ns=100_000_000)
+    power = replace(spec.power, leakage_milliwatts=20_000, leakage_doubling_celsius=5)
+    spec = replace(spec, power=power)
+    latencies = Latencies(compute_only(10_000_000_000), Climate(spec, 0), 3)
+    samples = run_session(latencies, Die.at_rest(spec), 10**15, 0)
+    assert samples.heat is not None
+    assert samples.heat.shutdown_run == 1
+    assert np.isfinite(samples.heat.junction_celsius).all()

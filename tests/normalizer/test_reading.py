@@ -153,6 +153,71 @@ def test_a_model_with_external_data_goes_through(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_shapes_in_external_data_fold_all_the_same(tmp_path: Path) -> None:
+    """Even inside an operator of a branch, where tools that lose the folder can't find them."""
+    from stages.normalize import normalize
+    from stages.normalizer.source import ModelSource
+
+    model = from_text(
+        """
+        g (float[2,6] x, bool c) => (float[a,b] y, float[d,e] z) {
+          shape = Constant <value: tensor = int64[2] {3, 4}> ()
+          y = Reshape (x, shape)
+          z = If (c) < then_branch = t () => (float[d,e] p)
+              { s = Constant <value: tensor = int64[2] {4, 3}> () p = Reshape (x, s) },
+            else_branch = f () => (float[d,e] q) { q = Reshape (x, outer) }>
+        }
+        """,
+        {"outer": np.array([4, 3])},
+        opset=13,
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        model, path, save_as_external_data=True, location="w.bin", size_threshold=0,
+        convert_attribute=True,
+    )  # fmt: skip
+    report = normalize(ModelSource("m", path), tmp_path / "out", seed=1, sample_count=1)
+    assert report.outputs == {"y": "f32[3,4]", "z": "f32[4,3]"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("missing attribute", "isn't legal: Required attribute 'to' is missing"),
+        ("unknown attribute", "isn't legal: Unrecognized attribute: colour"),
+        ("value made twice", "y"),
+        ("too few bytes", "holds 8 bytes, not 16"),
+        ("too few elements", "tensor 'w' can't be read"),
+        ("negative shape", r"has shape \[-4\]"),
+        ("unknown type", "unknown element type 99"),
+    ],
+)
+def test_graphs_that_are_not_legal(tmp_path: Path, change: str, said: str) -> None:
+    model = from_text(
+        "g (float[4] x) => (float[4] y) { a = Cast <to=1> (x) b = Add (a, w) y = Neg (b) }",
+        {"w": np.ones(4, np.float32)},
+    )
+    cast, weight = model.graph.node[0], model.graph.initializer[0]
+    match change:
+        case "missing attribute":
+            del cast.attribute[:]
+        case "unknown attribute":
+            cast.attribute.append(onnx.helper.make_attribute("colour", 3))
+        case "value made twice":
+            model.graph.node[1].output[0] = "y"
+        case "too few bytes":
+            weight.raw_data = bytes(8)
+        case "too few elements":
+            weight.ClearField("raw_data")
+            weight.float_data.extend([1, 2])
+        case "negative shape":
+            weight.dims[0] = -4
+        case "unknown type":
+            weight.data_type = 99
+    with pytest.raises(InputError, match=said):
+        normalized(model, tmp_path)
+
+
 def test_an_unknown_operator(tmp_path: Path) -> None:
     model = from_text("g (float[4] x) => (float[4] y) { y = Frobnicate (x) }")
     with pytest.raises(InputError, match="no operator 'Frobnicate' in operator set 17"):

@@ -490,3 +490,27 @@ def test_quantised_operands_count_as_they_lie_in_memory() -> None:
     assert rules(Contraction(4, 16, 8, 2, 1, DType.I8)) == set()
     assert rules(Contraction(4, 16, 8, 2, 1, DType.F16)) == {"plan-contraction"}
     assert rules(Contraction(4, 16, 8, 1, 1, DType.I8)) == {"plan-contraction"}
+
+
+def test_sums_of_a_contraction_in_parts_are_added_by_the_tensor_core() -> None:
+    def rules(dtype: DType) -> set[str]:
+        first = legal_plan().kernels[0]
+        sums = TensorType(dtype, first.types["y"].shape)
+        add = Operator("sum", Kind.ADD, ("t", "earlier"), ("y",))
+        types = {**first.types, "earlier": sums}
+        kernel = replace(
+            first,
+            parameters=("x", "w", "earlier"),
+            operators=(first.operators[0], add),
+            types=types,
+        )
+        plan = replace(legal_plan(), kernels=(kernel,), instructions=())
+        earlier = region(SRAM, 0x4000, sums.shape, NHWC, dtype=dtype)
+        conv = legal_plan().instructions[CONV0]
+        conv = replace(conv, reads=(*conv.reads, earlier))
+        plan = replace(plan, instructions=(conv,))
+        broken = {item.rule for item in check_plan(plan, tc(output_stage=frozenset({"relu"})))}
+        return broken & {"plan-epilogue", "plan-kernel-form", "plan-kernel-types"}
+
+    assert rules(DType.F32) == set()
+    assert rules(DType.F16) == {"plan-epilogue"}

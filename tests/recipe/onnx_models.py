@@ -15,6 +15,7 @@ from stages.recipe.kinds import Kind
 from stages.recipe.onnx_export import export_recipe, host_call_model
 from stages.recipe.onnx_import import import_model
 from stages.recipe.semantics import interpret
+from stages.recipe.verify import verify_graph
 from stages.tensors import Array, TensorType
 
 Arrays = dict[str, Array]
@@ -130,6 +131,7 @@ def check(
     `steps`: by how much integers may differ, where rounding meets ties.
     """
     graph, constants = import_model(model)
+    verify_graph(graph, constants)
     feeds = dict(feeds) if feeds is not None else random_feeds(graph)
     if wanted is None:
         wanted = run_model(model, feeds)

@@ -73,10 +73,11 @@ def test_conv_transpose(case: Case) -> None:
 
 @pytest.mark.parametrize("multiplier", [1, 2])
 @pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [3000, 30000])
 def test_depthwise_in_channel_blocks(
-    multiplier: int, stride: int, monkeypatch: pytest.MonkeyPatch
+    multiplier: int, stride: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contraction, "_TAP_BYTES", 3000)
+    monkeypatch.setattr(contraction, "_COLUMN_BYTES", size)
     x, w = numbers((2, 7, 13, 11)), numbers((7 * multiplier, 1, 3, 3), 1)
     attributes: dict[str, Attribute] = {
         "strides": (stride, stride),

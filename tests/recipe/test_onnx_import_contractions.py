@@ -179,6 +179,16 @@ def test_layer_norm(axis):
     assert graph.operators[0].attributes["axis"] == axis % 3
 
 
+def test_layer_norm_whose_moments_are_read():
+    text = (
+        "g (float[2,3,4] x, float[4] s) => (float[2,3,4] y, float[2,3,1] m, float[2,3,1] d) "
+        "{ y, m, d = LayerNormalization<axis=-1>(x, s) }"
+    )
+    graph = check(parse(text))
+    assert not host_types(graph)
+    assert kinds(graph)[-1] == "layer_norm"
+
+
 def test_batch_and_instance_norm():
     text = (
         "g (float[2,3,4,4] x, float[3] s, float[3] b, float[3] m, float[3] v) "
@@ -202,3 +212,9 @@ def test_group_norm(opset, count):
 def test_lp_normalization(p):
     text = f"g (float[2,3] x) => (float[2,3] y) {{ y = LpNormalization<p={p}, axis=1>(x) }}"
     assert not host_types(check(parse(text)))
+
+
+def test_lp_normalization_of_zeros_is_zero():
+    text = "g (float[2,3] x) => (float[2,3] y) { y = LpNormalization<axis=1>(x) }"
+    x = np.array([[0, 0, 0], [3, 0, 4]], np.float32)
+    check(parse(text), {"x": x}, wanted=[np.array([[0, 0, 0], [0.6, 0, 0.8]], np.float32)])

@@ -35,6 +35,7 @@ def test_a_value_read_twice_is_one_operand():
     text = "g (float[2,3] x) => (float[2,3] y) { y = Hardmax(x) z = Unique(x) }"
     graph = check(parse(text))
     assert host_types(graph) == ["Hardmax"]
+    assert "why" not in graph.operators[0].attributes
     text = "g (float[4] x, int64[4] i) => (float[4] y) { y = ScatterElements(x, i, x) }"
     feeds = {"x": np.arange(4, dtype=np.float32), "i": np.array([3, 2, 1, 0])}
     graph = check(parse(text), feeds)
@@ -52,6 +53,17 @@ def test_subgraphs_capture_outer_values():
     call = graph.operators[-1]
     assert call.attributes["names"] == ("c", "e", "x")
     assert call.inputs == ("c", "d", "x")
+
+
+def test_small_constants_that_a_subgraph_captures_move_into_it():
+    text = (
+        "g (bool c, float[3] x) => (float[3] y) <float[3] w = {1,2,3}, int64[1] s = {3}> "
+        "{ y = If (c) <then_branch = t () => (float[3] a) { a = Add(x, w) }, "
+        "else_branch = f () => (float[3] b) { b = Reshape(x, s) }> }"
+    )
+    graph = check(parse(text), {"c": np.array(True), "x": np.ones(3, np.float32)})
+    assert graph.operators[0].attributes["names"] == ("c", "x")
+    assert graph.constants == ()
 
 
 def test_loop_and_scan():

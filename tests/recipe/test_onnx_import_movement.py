@@ -192,6 +192,17 @@ def test_large_expand_of_a_constant_stays_an_operator():
     assert sum(data.nbytes for data in constants.values()) == 4
 
 
+def test_sparse_constants_become_dense():
+    model = parse("g (float[2,3] x) => (float[2,3] y) { y = Add(x, w) }")
+    values = numpy_helper.from_array(np.array([5, 7], np.float32), "w")
+    for indices in (np.array([1, 5]), np.array([[0, 1], [1, 2]])):
+        sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(indices), [2, 3])
+        del model.graph.sparse_initializer[:]
+        model.graph.sparse_initializer.append(sparse)
+        _, constants = import_model(model)
+        np.testing.assert_array_equal(constants["w"], np.array([[0, 5, 0], [0, 0, 7]]))
+
+
 def test_random_nodes_are_not_folded():
     text = "g (float[2] x) => (float[2] y) { r = RandomNormal<shape=[2]>() y = Add(x, r) }"
     graph, _ = import_model(parse(text))

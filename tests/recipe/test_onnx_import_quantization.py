@@ -181,6 +181,22 @@ def test_qlinear_unary(name, shape, attributes):
     assert kinds(graph)[-1] == "quantize"
 
 
+def test_qlinear_average_pool():
+    constants = {"i1": SCALE, "i2": ZERO, "i3": np.float32(0.015), "i4": np.uint8(90)}
+    code = TensorProto.UINT8
+    attributes = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 0, 0]}
+    model = model_of(
+        "QLinearAveragePool",
+        {"i0": (code, [1, 2, 5, 5])},
+        (code, [1, 2, 3, 3]),
+        constants,
+        attributes,
+        "com.microsoft",
+    )
+    graph = check(model, {"i0": bytes_of((1, 2, 5, 5))}, steps=1)
+    assert kinds(graph) == ["dequantize", "average_pool", "quantize"]
+
+
 def test_qlinear_concat():
     constants = {"i0": np.float32(0.05), "i1": ZERO, "i3": SCALE, "i4": ZERO}
     constants |= {"i6": np.float32(0.04), "i7": np.uint8(9)}

@@ -135,7 +135,9 @@ def test_max_pool_with_indices_runs_on_the_host():
         "g (float[1,2,6,6] x) => (float[1,2,3,3] y, int64[1,2,3,3] i) "
         "{ y, i = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) }"
     )
-    assert host_types(check(parse(text))) == ["MaxPool"]
+    graph = check(parse(text))
+    assert host_types(graph) == ["MaxPool"]
+    assert graph.operators[0].attributes["why"] == "its indices are read"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +180,14 @@ def test_resize(mode, coordinates, nearest, by_sizes, factors):
     assume(runs(model, shape))
     graph = check(model)
     assert set(kinds(graph)) <= {"resize", "identity"}
+
+
+def test_upsample_of_opset_7_has_its_scales_as_an_attribute():
+    text = (
+        "g (float[1,2,3,3] x) => (float[1,2,6,6] y) "
+        '{ y = Upsample<mode="nearest", scales=[1.0,1.0,2.0,2.0]>(x) }'
+    )
+    assert kinds(check(parse(text, opset=7))) == ["resize"]
 
 
 def test_upsample():

@@ -9,7 +9,7 @@ from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.text import parse_recipe
-from stages.recipe.verify import IllegalRecipeError, verify, verify_graph
+from stages.recipe.verify import IllegalRecipeError, verify, verify_draft, verify_graph
 from stages.tensors import DType, TensorType
 
 LEGAL = """\
@@ -92,7 +92,9 @@ CASES: list[tuple[list[tuple[str, str]], str, str]] = [
     # groups
     ([("group view", "group conv")], 'two groups are named "conv"', "group conv"),
     ([("output %s", "group no on host\noutput %s")], 'group "no" is empty', "group no"),
-    ([("group view on none\n  %v", "%v")], 'group "split" lists "s" where the graph has "v"', ""),
+    ([("group view on none\n  %v", "%v")], 'operator "v" is in no group', "reshape"),
+    ([("group view", "group again on none of act\ngroup view")], 'lists "act", which is no', "again"),
+    ([("group view", "group new on none of nothing\ngroup view")], 'lists "nothing", which', "new"),
     ([("group split on host because", "# "), ("  %s :", "%s :")], 'operator "s" is in no', "%s"),
     ([("group split on host", "group split on vector")], "has 2 results that others read", "vec"),
     (
@@ -141,6 +143,16 @@ def test_an_illegal_recipe_is_refused_at_its_line(
     assert marks.strip().startswith("^")
     assert marks.endswith(error.problem)
     assert error.hint
+
+
+def test_a_draft_may_hold_its_groups_in_any_order() -> None:
+    recipe = variant()
+    swapped = replace(
+        recipe, groups=(recipe.groups[1], recipe.groups[0], recipe.groups[2]), allocations={}
+    )
+    verify_draft(swapped)
+    with pytest.raises(IllegalRecipeError, match='group "view" lists "v" where the graph has "c"'):
+        verify(swapped)
 
 
 def test_a_result_without_a_name_is_refused() -> None:

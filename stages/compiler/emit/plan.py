@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from stages.compiler.draft import Draft
+from stages.compiler.emit.moves import slice_moves
 from stages.compiler.emit.packing import Packing
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, whole_region
@@ -162,10 +163,7 @@ class PlanEmitter:
         (source,) = sources
         region = source.region
         if operator.kind is Kind.SLICE:
-            spans = zip(operator.integers("starts"), operator.integers("stops"), strict=True)
-            steps = operator.integers("steps")
-            region = box_region(region, tuple(spans), steps)
-            return [(Access(source.place, region), result)]
+            return slice_moves(operator, source, result)
         if operator.kind is Kind.EXPAND:
             return [(Access(source.place, _expanded(region, result.region)), result)]
         count = prod(region.shape)

@@ -11,7 +11,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import ROW_MAJOR, DType, Layout, LayoutKind, TensorType
+from stages.tensors import ROW_MAJOR, Array, DType, Layout, LayoutKind, TensorType
 
 _ANY_LAYOUT = POINTWISE | {
     *(Kind.MAX_POOL, Kind.AVERAGE_POOL, Kind.RESIZE, Kind.PAD, Kind.CONCAT, Kind.SLICE),
@@ -41,20 +41,30 @@ class _Assignment:
     operators: list[Operator] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     converted: dict[tuple[str, Layout], str] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
 
     def run(self) -> Draft:
         graph = self.draft.graph
         self.types = dict(graph.types)
+        self.constants = dict(self.draft.constants)
         by_name = {op.name: op for op in graph.operators}
         for group in self.draft.recipe.groups:
             members = [by_name[name] for name in group.operators]
             layout = self._wanted(group, members)
             self._take(group, members, layout)
         self._restore_outputs()
-        edited = replace(graph, types=self.types, operators=tuple(self.operators))
+        read = {value for op in self.operators for value in op.operands} | set(graph.outputs)
+        constants = {name: data for name, data in self.constants.items() if name in read}
+        unread = self.constants.keys() - constants.keys()
+        edited = replace(
+            graph,
+            constants=tuple(constants),
+            types={name: item for name, item in self.types.items() if name not in unread},
+            operators=tuple(self.operators),
+        )
         kept = {name: layout for name, layout in self.layouts.items() if layout != ROW_MAJOR}
         recipe = replace(self.draft.recipe, graph=edited, groups=tuple(self.groups), layouts=kept)
-        return replace(self.draft, recipe=recipe)
+        return replace(self.draft, recipe=recipe, constants=constants)
 
     def _wanted(self, group: Group, members: list[Operator]) -> Layout:
         """The layout of a group's operands and result."""
@@ -126,7 +136,7 @@ class _Assignment:
         for member in members:
             inputs = tuple(
                 self._operand(value, layout, rank, member)
-                if value and value not in inside and value not in self.draft.constants
+                if value and value not in inside and self._lies_in_memory(value, group)
                 else value
                 for value in member.inputs
             )
@@ -135,6 +145,10 @@ class _Assignment:
             self.layouts[value] = layout if self.types[value].rank >= 3 else ROW_MAJOR
         self.operators.extend(taken)
         self.groups.append(group)
+
+    def _lies_in_memory(self, value: str, group: Group) -> bool:
+        """Whether a group reads a value where it lies: constants of tiled groups are packed."""
+        return value not in self.draft.constants or group.engine is Engine.DMA
 
     def _operand(self, value: str, layout: Layout, rank: int, member: Operator) -> str:
         """The name under which a group reads a value in a layout."""
@@ -156,6 +170,9 @@ class _Assignment:
         result = _fresh(f"{value}.{layout}", self.types)
         self.types[result] = self.types[value]
         self.layouts[result] = layout
+        if value in self.constants:
+            self.constants[result] = self.constants[value]
+            return result
         name = f"relayout.{result}"
         self.operators.append(Operator(name, Kind.RELAYOUT, (value,), (result,)))
         self.groups.append(Group(name, (name,), Engine.VECTOR))

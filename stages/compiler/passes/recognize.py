@@ -13,6 +13,7 @@ from stages.compiler.patterns import Any, Match, Node, match, node, scalar
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
+from stages.tensors import Array, Shape
 
 _X = Any("x")
 _Builder = Callable[[Match, Operator, GraphEditor], Operator | None]
@@ -93,23 +94,28 @@ def _layer_norm(found: Match, root: Operator, editor: GraphEditor) -> Operator |
         return None
     (over,) = axes
     axis = len(shape) - len(over)
-    if over != tuple(range(axis, len(shape))):
+    keep = all(found.operators[label].integer("keepdims") for label in ("mean", "variance"))
+    if over != tuple(range(axis, len(shape))) or not keep:
         return None
-    parameters = []
-    for label in ("scale", "bias"):
-        data = editor.constants.get(found.values[label])
-        if data is None or data.size not in (1, math.prod(shape[axis:])):
-            return None
-        parameters.append(
-            editor.add_constant(
-                f"{root.name}.{label}",
-                np.ascontiguousarray(
-                    np.broadcast_to(data.reshape(-1), math.prod(shape[axis:]))
-                ).reshape(shape[axis:]),
-            )
-        )
+    data = [_over_last(found.values[label], shape, axis, editor) for label in ("scale", "bias")]
+    if data[0] is None or data[1] is None:
+        return None
+    scale = editor.add_constant(f"{root.name}.scale", data[0])
+    bias = editor.add_constant(f"{root.name}.bias", data[1])
     attributes: dict[str, Attribute] = {"axis": axis, "epsilon": epsilon}
-    return Operator(root.name, Kind.LAYER_NORM, (x, *parameters), root.outputs, attributes)
+    return Operator(root.name, Kind.LAYER_NORM, (x, scale, bias), root.outputs, attributes)
+
+
+def _over_last(value: str, shape: Shape, axis: int, editor: GraphEditor) -> Array | None:
+    """A constant of the extents from `axis` on, the same everywhere else; None for other values."""
+    data = editor.constants.get(value)
+    if data is None or data.ndim > len(shape):
+        return None
+    padded = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
+    if any(extent != 1 for extent in padded.shape[:axis]):
+        return None
+    last = padded.reshape(padded.shape[axis:])
+    return np.array(np.broadcast_to(last, shape[axis:]), order="C")
 
 
 def _layer_norm_pattern(square: Callable[[Node], Node], divide: Callable[[Node], Node]) -> Node:

@@ -144,6 +144,8 @@ class Search:
         extent = self.work.reduction_extent
         found = [extent]
         contraction = self.work.seed.kind in CONTRACTIONS
+        if contraction and Kind.ADD not in self.spec.tensor_core.output_stage:
+            return found  # sums can't be continued from memory
         blocks = [self.work.layout(name).quantum for name in self.work.operands]
         quantum = lcm(*blocks) if contraction else 1
         smallest = _MIN_REDUCTION if contraction else 1

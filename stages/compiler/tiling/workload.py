@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import lcm, prod
+from math import gcd, lcm, prod
 
 from stages.compiler.draft import Draft
 from stages.compiler.support import CONTRACTIONS
@@ -125,15 +125,19 @@ class Workload:
             return max(1, self.result_type.shape[axis])
         if axis != 1 or self.result_type.rank < 3:
             return 1
-        step = 1
-        if self.seed.kind is Kind.CONV and (groups := self.seed.integer("group")) > 1:
-            step = self.result_type.shape[1] // groups
-        blocked = [
-            self.layout(value).quantum
-            for value in (*self.operands, self.result)
-            if self.layout(value).kind is LayoutKind.NC1HWC2
-        ]
-        return lcm(step, *blocked)
+        blocked = lcm(
+            *(
+                self.layout(value).quantum
+                for value in (*self.operands, self.result)
+                if self.layout(value).kind is LayoutKind.NC1HWC2
+            )
+        )
+        if self.seed.kind is not Kind.CONV or (groups := self.seed.integer("group")) == 1:
+            return blocked
+        # As many groups as fill whole blocks of the operand's channels, and of the result's.
+        inner = self.types[self.seed.inputs[1]].shape[1]
+        together = blocked // gcd(blocked, inner)
+        return lcm(blocked, together * (self.result_type.shape[1] // groups))
 
     def product(self, boxes: Boxes) -> Product | None:
         """The contraction of one tile; None for groups that contract nothing."""

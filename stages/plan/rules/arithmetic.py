@@ -222,7 +222,8 @@ def epilogue(facts: Facts) -> Findings:
     as results drain.
 
     Operators beside the contraction are in the spec's `tensor_core.output_stage`, or are a
-    `dequantize` of what the instruction reads, or views.
+    `dequantize` of what the instruction reads, or views, or the addition of the contraction's sums
+    to the sums (`f32` or `i32`, of the same shape) that an earlier part of it left.
 
     Cure: run the operator on the vector unit, or add it to the output stage in the spec.
     """
@@ -234,13 +235,33 @@ def epilogue(facts: Facts) -> Findings:
         reported.add(instruction.kernel)
         for operator in kernel.operators:
             kind = operator.kind
-            reads = bool(operator.inputs) and operator.inputs[0] in kernel.parameters
             if kind in CONTRACTIONS or kind in VIEWS or kind in stage:
                 continue
-            if kind is not Kind.DEQUANTIZE or not reads:
+            if not (_reads_memory(operator, kernel) or _accumulates(operator, kernel)):
                 yield Finding(
                     f"instruction {index}, kernel {kernel.name}: {kind} isn't in the tensor "
                     f"core's output stage, {', '.join(sorted(stage)) or 'which is empty'}",
                     "run it on the vector unit, or add it to `tensor_core.output_stage`",
                     index,
                 )
+
+
+def _reads_memory(operator: Operator, kernel: Kernel) -> bool:
+    """Whether it is the dequantize of an operand on its way in."""
+    reads = operator.inputs[:1]
+    return operator.kind is Kind.DEQUANTIZE and bool(reads) and reads[0] in kernel.parameters
+
+
+def _accumulates(operator: Operator, kernel: Kernel) -> bool:
+    """Whether it adds the contraction's sums to earlier ones, read from memory."""
+    if operator.kind is not Kind.ADD or len(operator.inputs) != 2:
+        return False
+    sums = {row.outputs[0] for row in kernel.operators if row.kind in CONTRACTIONS and row.outputs}
+    for made, earlier in (operator.inputs, operator.inputs[::-1]):
+        types = kernel.types.get(made), kernel.types.get(earlier)
+        if made in sums and earlier in kernel.parameters and None not in types:
+            fresh, kept = types
+            assert fresh is not None
+            assert kept is not None
+            return kept.dtype in (DType.F32, DType.I32) and kept.shape == fresh.shape
+    return False

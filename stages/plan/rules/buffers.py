@@ -35,7 +35,7 @@ def buffer(facts: Facts) -> Findings:
     Cure: name each buffer once, and let it live from its first writer up to its last reader.
     """
     names = Counter(item.name for item in facts.plan.buffers)
-    end = len(facts.plan.instructions)
+    end = max(1, len(facts.plan.instructions))  # a program of views alone has one instant
     for name, count in names.items():
         if count > 1:
             yield Finding(

@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    helper,
+    numpy_helper,
+)
 
 from stages.errors import InputError
 from stages.recipe.onnx_import.evaluation import (
@@ -84,6 +93,8 @@ def analyse(model: ModelProto) -> Analysis:
     graph = model.graph
     for tensor in graph.initializer:
         _add_initializer(analysis, tensor)
+    for sparse in graph.sparse_initializer:
+        _add_constant(analysis, sparse.values.name, _dense(sparse))
     for value in (*graph.input, *graph.output, *graph.value_info):
         answer = read_type(value.type)
         if answer is not None:
@@ -117,6 +128,15 @@ def _add_initializer(analysis: Analysis, tensor: TensorProto) -> None:
             hint="export the model again; its file may be truncated",
         ) from error
     _add_constant(analysis, tensor.name, data)
+
+
+def _dense(sparse: SparseTensorProto) -> Array:
+    """A sparse constant with its zeros; indices are linear, or one row for each element."""
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    data = np.zeros(tuple(sparse.dims), values.dtype)
+    places = np.unravel_index(indices, data.shape) if indices.ndim == 1 else tuple(indices.T)
+    data[places] = values
+    return data
 
 
 def _add_constant(analysis: Analysis, name: str, data: Array) -> None:

@@ -23,7 +23,7 @@ def conv_attributes(t: Translation, x: str, w: str) -> dict[str, int | Shape]:
     """
     spatial = t.shape(x)[2:]
     if not 1 <= len(spatial) <= 3:
-        raise NotRepresentable
+        raise NotRepresentable(f"it has {len(spatial)} spatial axes")
     window = read_window(t.node, t.shape(w)[2:], spatial)
     return {
         "strides": window.strides,
@@ -52,7 +52,7 @@ def conv_transpose(t: Translation) -> None:
     spatial = t.shape(x)[2:]
     rank = len(spatial)
     if not 1 <= rank <= 3:
-        raise NotRepresentable
+        raise NotRepresentable(f"it has {rank} spatial axes")
     strides = t.node.integers("strides") or (1,) * rank
     dilations = t.node.integers("dilations") or (1,) * rank
     output_padding = t.node.integers("output_padding") or (0,) * rank
@@ -126,7 +126,7 @@ def gemm(t: Translation) -> None:
     dtype = t.result.dtype
     alpha, beta = t.node.number("alpha", 1.0), t.node.number("beta", 1.0)
     if not dtype.is_float and (alpha, beta) != (1.0, 1.0):
-        raise NotRepresentable
+        raise NotRepresentable("alpha or beta scale integers")
     if t.node.integer("transA", 0):
         a = t.transposed(a, (1, 0))
     if t.node.integer("transB", 0):
@@ -145,14 +145,14 @@ def einsum(t: Translation) -> None:
     """Einsum of one or two operands without repeated indices: reductions, transposes, a matmul."""
     equation = t.node.word("equation", "").replace(" ", "")
     if "..." in equation or t.operand_count > 2 or not t.result.dtype.is_float:
-        raise NotRepresentable
+        raise NotRepresentable("its equation isn't one of letters for one or two float operands")
     left, _, result = equation.partition("->")
     terms = left.split(",")
     if "->" not in equation:
         letters = sorted(set(left) - {","})
         result = "".join(letter for letter in letters if left.count(letter) == 1)
     if any(len(set(term)) != len(term) for term in [*terms, result]):
-        raise NotRepresentable
+        raise NotRepresentable("its equation repeats a letter within an operand")
     summed = [
         _summed_out(t, t.operand(position), term, result, "".join(terms))
         for position, term in enumerate(terms)
@@ -189,7 +189,7 @@ def _contract(t: Translation, first: tuple[str, str], second: tuple[str, str], r
     extents = dict(zip(a_term, t.shape(a), strict=True))
     for letter, extent in zip(b_term, t.shape(b), strict=True):
         if extents.setdefault(letter, extent) != extent:
-            raise NotRepresentable
+            raise NotRepresentable("its equation broadcasts an axis")
     batch = [letter for letter in result if letter in a_term and letter in b_term]
     rows = [letter for letter in result if letter in a_term and letter not in b_term]
     columns = [letter for letter in result if letter in b_term and letter not in a_term]

@@ -91,7 +91,7 @@ def power(t: Translation) -> None:
             cast_type = TensorType(wanted, t.shape(exponent))
             exponent = t.step(Kind.CAST, (exponent,), cast_type)
         else:
-            raise NotRepresentable
+            raise NotRepresentable("its exponent is of another type than its integer base")
     t.emit(Kind.POW, (base, exponent))
 
 
@@ -109,7 +109,7 @@ def is_infinite(t: Translation) -> None:
     if positive and negative:
         x = t.step(Kind.ABS, (x,), t.type(x))
     elif not positive and not negative:
-        raise NotRepresentable
+        raise NotRepresentable("it looks for no infinity")
     bound = t.scalar("infinity", np.inf if positive else -np.inf, dtype)
     t.emit(Kind.EQUAL, (x, bound))
 
@@ -133,7 +133,7 @@ def dropout(t: Translation) -> None:
     if t.node.version >= 12 and t.has(2):
         training = t.constant_integers(2)
         if training is None or any(training):
-            raise NotRepresentable
+            raise NotRepresentable("it trains")
     if t.has_output(1):
         mask = t.node.proto.output[1]
         shape = t.shape(mask)

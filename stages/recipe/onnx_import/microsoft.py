@@ -16,6 +16,7 @@ from stages.recipe.onnx_import.contractions import (
 )
 from stages.recipe.onnx_import.elementwise import broadcast_type
 from stages.recipe.onnx_import.normalisation import emit_layer_norm
+from stages.recipe.onnx_import.pooling import average_attributes
 from stages.recipe.onnx_import.quantization import (
     accumulator_bias,
     dequantize,
@@ -38,7 +39,7 @@ def fused_matmul(t: Translation) -> None:
     """FusedMatMul and TransposeMatMul without batch transposes."""
     a, b = t.operand(0), t.operand(1)
     if t.node.integer("transBatchA", 0) or t.node.integer("transBatchB", 0):
-        raise NotRepresentable
+        raise NotRepresentable("it transposes a batch axis")
     if t.node.integer("transA", 0):
         a = t.transposed(a, _last_two_swapped(t.type(a).rank))
     if t.node.integer("transB", 0):
@@ -73,14 +74,16 @@ def quick_gelu(t: Translation) -> None:
 def skip_layer_norm(t: Translation) -> None:
     """SkipLayerNormalization: of input + skip + bias, a sum that may be read itself."""
     if t.has_output(1) or t.has_output(2):
-        raise NotRepresentable
+        raise NotRepresentable("its mean or deviation is read")
     x, skip = t.operand(0), t.operand(1)
     total = t.step(Kind.ADD, (x, skip), broadcast_type(t, (x, skip)))
     if t.has(4):
         total = t.step(Kind.ADD, (total, t.operand(4)), t.type(total))
     parameters = [t.operand(2)] + ([t.operand(3)] if t.has(3) else [])
     if "epsilon" not in {attribute.name for attribute in t.node.proto.attribute}:
-        raise NotRepresentable  # its default is another than LayerNormalization's
+        raise NotRepresentable(
+            "its epsilon isn't written"
+        )  # its default is another than LayerNormalization's
     emit_layer_norm(t, total, parameters, t.type(total).rank - 1)
     if t.has_output(3):
         t.alias(total, t.node.proto.output[3])
@@ -98,7 +101,7 @@ def fused_conv(t: Translation) -> None:
 
 def _activate(t: Translation, value: str) -> None:
     name = t.node.word("activation", "")
-    parameters = _numbers(t, "activation_params")
+    parameters = t.node.numbers("activation_params")
     plain = {"Relu": Kind.RELU, "Tanh": Kind.TANH, "Sigmoid": Kind.SIGMOID}
     if not name:
         t.alias(value)
@@ -111,14 +114,7 @@ def _activate(t: Translation, value: str) -> None:
     elif name == "HardSigmoid" and len(parameters) == 2:
         t.emit(Kind.HARD_SIGMOID, (value,), {"alpha": parameters[0], "beta": parameters[1]})
     else:
-        raise NotRepresentable
-
-
-def _numbers(t: Translation, name: str) -> tuple[float, ...]:
-    for attribute in t.node.proto.attribute:
-        if attribute.name == name:
-            return tuple(attribute.floats)
-    return ()
+        raise NotRepresentable(f"its activation {name} has no kind")
 
 
 def qlinear_binary(kind: Kind, t: Translation) -> None:
@@ -148,6 +144,17 @@ def qlinear_global_average_pool(t: Translation) -> None:
     attributes: Attributes = {"axes": axes, "keepdims": 1}
     value = real(t, x, x_scale, x_zero)
     mean = t.step(Kind.REDUCE_MEAN, (value,), float_result(t, y_scale), attributes)
+    store(t, mean, y_scale, t.operand(4))
+
+
+def qlinear_average_pool(t: Translation) -> None:
+    """QLinearAveragePool of channels first."""
+    if t.node.integer("channels_last", 0):
+        raise NotRepresentable("its channels come last")
+    x, x_scale, x_zero, y_scale = t.operands()[:4]
+    value = real(t, x, x_scale, x_zero)
+    wanted = float_result(t, y_scale)
+    mean = t.step(Kind.AVERAGE_POOL, (value,), wanted, average_attributes(t))
     store(t, mean, y_scale, t.operand(4))
 
 
@@ -201,6 +208,7 @@ TABLE: dict[str, Translator] = {
     "QLinearSigmoid": partial(qlinear_unary, Kind.SIGMOID),
     "QLinearLeakyRelu": partial(qlinear_unary, Kind.LEAKY_RELU),
     "QLinearGlobalAveragePool": qlinear_global_average_pool,
+    "QLinearAveragePool": qlinear_average_pool,
     "QLinearConcat": qlinear_concat,
     "QGemm": qgemm,
     "QuantizeLinear": quantize,

@@ -66,6 +66,7 @@ def _start(analysis: Analysis) -> GraphBuilder:
 def _translate(builder: GraphBuilder, node: Node, opsets: dict[str, int]) -> None:
     translator = TRANSLATORS.get((node.domain, node.proto.op_type))
     translation = Translation(builder, node)
+    why = ""
     if translator is not None and not _is_empty(translation):
         operator_count = len(builder.operators)
         aliases = dict(builder.aliases)
@@ -73,10 +74,13 @@ def _translate(builder: GraphBuilder, node: Node, opsets: dict[str, int]) -> Non
             translator(translation)
             _check(builder, operator_count)
             return
-        except (NotRepresentable, IllegalOperatorError):
-            builder.rewind(operator_count)
-            builder.aliases = aliases
-    emit_host_call(translation, opsets)
+        except NotRepresentable as answer:
+            why = answer.why
+        except IllegalOperatorError as refusal:
+            why = refusal.problem
+        builder.rewind(operator_count)
+        builder.aliases = aliases
+    emit_host_call(translation, opsets, why)
 
 
 def _check(builder: GraphBuilder, operator_count: int) -> None:
@@ -90,7 +94,7 @@ def _check(builder: GraphBuilder, operator_count: int) -> None:
         operands = [builder.types[name] if name else None for name in operator.inputs]
         declared = [builder.types[name] for name in operator.outputs]
         if list(infer(operator, operands, declared)) != declared:
-            raise NotRepresentable
+            raise NotRepresentable(f"{operator.kind} of its operands makes another type")
 
 
 def _is_empty(translation: Translation) -> bool:

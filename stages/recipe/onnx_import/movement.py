@@ -52,7 +52,7 @@ def slice_(t: Translation) -> None:
         begins, ends = t.constant_integers(1), t.constant_integers(2)
         axes, steps = t.constant_integers(3), t.constant_integers(4)
     if begins is None or ends is None:
-        raise NotRepresentable
+        raise NotRepresentable("its bounds aren't written")
     axes = axes if axes is not None else tuple(range(len(begins)))
     steps = steps if steps is not None else (1,) * len(begins)
     bounds = [(0, extent, 1) for extent in shape]
@@ -133,7 +133,7 @@ def pad(t: Translation) -> None:
     else:
         pads, value = t.constant_integers(1), t.constant_number(2, 0.0)
     if pads is None or mode not in {"constant", "reflect", "edge"}:
-        raise NotRepresentable
+        raise NotRepresentable(f"its mode is {mode}")
     axes = t.constant_integers(3)
     if axes is not None:
         pads = _spread(pads, [axis_of(axis, rank) for axis in axes], rank)
@@ -169,7 +169,7 @@ def tile(t: Translation) -> None:
         expand(t)
         return
     if 0 in source.shape:
-        raise NotRepresentable
+        raise NotRepresentable("it repeats nothing")
     apart: list[int] = []
     repeated: list[int] = []
     for extent, wanted in pairs:

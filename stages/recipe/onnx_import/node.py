@@ -90,6 +90,19 @@ class Node:
             raise self._mistyped(name, value)
         return value.decode()
 
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """A list of numbers; empty where it isn't written.
+
+        Raises:
+            InputError: it is of another type.
+        """
+        value = self._value(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, float) for item in value):
+            raise self._mistyped(name, value)
+        return tuple(value)
+
     def integers(self, name: str) -> tuple[int, ...] | None:
         """A list of integers; None where it isn't written.
 

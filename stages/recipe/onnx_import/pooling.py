@@ -19,7 +19,7 @@ def _window(t: Translation) -> Window:
     kernel = t.node.integers("kernel_shape")
     spatial = t.shape(t.operand(0))[2:]
     if kernel is None or not 1 <= len(spatial) <= 3:
-        raise NotRepresentable
+        raise NotRepresentable(f"it has {len(spatial)} spatial axes")
     return read_window(t.node, kernel, spatial)
 
 
@@ -32,7 +32,7 @@ def _ends_extended(pads: Shape, extra: Shape) -> Shape:
 def max_pool(t: Translation) -> None:
     """MaxPool without indices. Padding is minus infinity, so `ceil_mode` is more of it."""
     if t.has_output(1):
-        raise NotRepresentable
+        raise NotRepresentable("its indices are read")
     x = t.operand(0)
     window = _window(t)
     extra = overhang(window, t.shape(x)[2:], t.result.shape[2:])
@@ -46,7 +46,12 @@ def max_pool(t: Translation) -> None:
 
 
 def average_pool(t: Translation) -> None:
-    """AveragePool. What `ceil_mode` adds beyond the padding never counts in the divisor."""
+    """AveragePool."""
+    t.emit(Kind.AVERAGE_POOL, (t.operand(0),), average_attributes(t))
+
+
+def average_attributes(t: Translation) -> dict[str, int | Shape]:
+    """The attributes of an average; what `ceil_mode` adds beyond the padding never counts."""
     x = t.operand(0)
     window = _window(t)
     extra = overhang(window, t.shape(x)[2:], t.result.shape[2:])
@@ -60,7 +65,7 @@ def average_pool(t: Translation) -> None:
         attributes["dilations"] = window.dilations
     if any(extra):
         attributes["overhang"] = extra
-    t.emit(Kind.AVERAGE_POOL, (x,), attributes)
+    return attributes
 
 
 def global_pool(kind: Kind, t: Translation) -> None:
@@ -75,7 +80,7 @@ def global_lp_pool(t: Translation) -> None:
     kinds = {1: Kind.REDUCE_L1, 2: Kind.REDUCE_L2}
     order = t.node.integer("p", 2)
     if order not in kinds:
-        raise NotRepresentable
+        raise NotRepresentable(f"its norm is of order {order}")
     global_pool(kinds[order], t)
 
 

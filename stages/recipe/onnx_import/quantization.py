@@ -20,7 +20,7 @@ _QUANTISED = frozenset({DType.I8, DType.U8, DType.I16, DType.U16, DType.I32})
 def quantize(t: Translation) -> None:
     """QuantizeLinear, per tensor or per axis."""
     if t.node.integer("block_size", 0):
-        raise NotRepresentable
+        raise NotRepresentable("its scales are per block")
     x = t.operand(0)
     scale, zero_point, axis = number_format(t, x, t.operand(1), t.operand(2), _axis(t, x))
     t.emit(Kind.QUANTIZE, trimmed(x, scale, zero_point), {"axis": axis})
@@ -30,7 +30,9 @@ def dequantize(t: Translation) -> None:
     """DequantizeLinear, per tensor or per axis."""
     x = t.operand(0)
     if t.node.integer("block_size", 0) or t.type(x).dtype not in _QUANTISED:
-        raise NotRepresentable
+        raise NotRepresentable(
+            "its scales are per block, or its operand is no integer of 8, 16 or 32 bits"
+        )
     scale, zero_point, axis = number_format(t, x, t.operand(1), t.operand(2), _axis(t, x))
     t.emit(Kind.DEQUANTIZE, trimmed(x, scale, zero_point), {"axis": axis})
 
@@ -57,7 +59,7 @@ def number_format(
         scalar_zero = t.reshaped(zero_point, ()) if zero_point else ""
         return t.reshaped(scale, ()), scalar_zero, -1
     if t.type(scale).rank != 1 or not 0 <= axis < t.type(x).rank or count != t.shape(x)[axis]:
-        raise NotRepresentable
+        raise NotRepresentable(f"its scale {t.type(scale)} fits no axis of {t.type(x)}")
     return scale, zero_point, axis
 
 
@@ -83,7 +85,7 @@ def accumulator_bias(t: Translation, bias: str, x_scale: str, w_scale: str, fact
     """An int32 bias of an accumulator, as real numbers: its scale is the operands' product."""
     first, second = t.data(x_scale), t.data(w_scale)
     if first is None or second is None or first.size != 1:
-        raise NotRepresentable
+        raise NotRepresentable("its scales are computed")
     product = np.asarray(first, np.float32).reshape(()) * np.asarray(second, np.float32) * factor
     scale = t.constant("bias.scale", np.asarray(product, np.float32).reshape(second.shape))
     return real(t, bias, scale, "", t.type(bias).rank - 1)

@@ -75,7 +75,7 @@ def log_sum_exp(t: Translation) -> None:
     x = t.operand(0)
     axes = read_axes(t)
     if not axes or not t.result.dtype.is_float:
-        raise NotRepresentable
+        raise NotRepresentable("it reduces no axes, or integers")
     kept = _kept(t, axes)
     attributes: Attributes = {"axes": axes, "keepdims": 1}
     largest = t.step(Kind.REDUCE_MAX, (x,), kept, attributes)

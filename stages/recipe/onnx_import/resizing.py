@@ -18,7 +18,7 @@ def resize(t: Translation) -> None:
     mode = t.node.word("mode", "nearest")
     coordinates = t.node.word("coordinate_transformation_mode", "half_pixel")
     if coordinates == "tf_half_pixel_for_nn" or t.node.integer("antialias", 0):
-        raise NotRepresentable
+        raise NotRepresentable("it uses antialiasing or coordinates tf_half_pixel_for_nn")
     nearest = t.node.word("nearest_mode", "round_prefer_floor")
     if t.node.version < 11:
         coordinates, nearest = "asymmetric", "floor"
@@ -37,11 +37,9 @@ def upsample(t: Translation) -> None:
     """Upsample, which opset 10 replaced by Resize."""
     mode = t.node.word("mode", "nearest")
     if mode not in {"nearest", "linear"}:
-        raise NotRepresentable
-    position = 1
-    if t.node.version < 9:
-        raise NotRepresentable
-    _emit(t, mode, "asymmetric", "floor", _constant_scales(t, position))
+        raise NotRepresentable(f"its mode is {mode}")
+    scales = t.node.numbers("scales") if t.node.version < 9 else _constant_scales(t, 1)
+    _emit(t, mode, "asymmetric", "floor", scales)
 
 
 def _emit(
@@ -50,7 +48,7 @@ def _emit(
     x = t.operand(0)
     before, after = t.shape(x), t.result.shape
     if 0 in before or 0 in after:
-        raise NotRepresentable
+        raise NotRepresentable("it resizes nothing")
     if before == after and all(scale == 1.0 for scale in scales):
         t.alias(x)
         return
@@ -81,7 +79,7 @@ def _scales(t: Translation) -> tuple[float, ...]:
 def _constant_scales(t: Translation, position: int) -> tuple[float, ...]:
     data = t.data(t.operand(position))
     if data is None:
-        raise NotRepresentable
+        raise NotRepresentable("its scales are computed")
     return tuple(float(scale) for scale in data.reshape(-1).tolist())
 
 

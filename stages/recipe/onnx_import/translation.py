@@ -14,7 +14,14 @@ from stages.tensors import Array, DType, Shape, TensorType
 
 
 class NotRepresentable(Exception):  # noqa: N818 - an answer between translators, not an error
-    """No kind means what this node does; it becomes a `host_call`."""
+    """No kind means what this node does; it becomes a `host_call`.
+
+    `why` completes "the node runs on the host: ...".
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 @dataclass(slots=True)
@@ -138,7 +145,7 @@ class Translation:
             return None
         data = self.data(self.operand(position))
         if data is None:
-            raise NotRepresentable
+            raise NotRepresentable(f"its operand {position} is computed")
         return tuple(int(item) for item in np.asarray(data).reshape(-1))
 
     def constant_number(self, position: int, default: float) -> float:
@@ -151,7 +158,7 @@ class Translation:
             return default
         data = self.data(self.operand(position))
         if data is None or data.size != 1:
-            raise NotRepresentable
+            raise NotRepresentable(f"its operand {position} is computed, or no scalar")
         return float(np.asarray(data, np.float64).reshape(()))
 
     def has_output(self, position: int) -> bool:

@@ -44,7 +44,7 @@ def read_window(node: Node, kernel: Shape, spatial: Shape) -> Window:
     if mode == "VALID":
         return _padded(window, (0,) * (2 * rank))
     if mode not in {"SAME_UPPER", "SAME_LOWER"}:
-        raise NotRepresentable
+        raise NotRepresentable(f"its auto_pad is {mode}")
     totals = [
         max((-(-extent // stride) - 1) * stride + reach - extent, 0)
         for extent, stride, reach in zip(spatial, window.strides, window.reach, strict=True)

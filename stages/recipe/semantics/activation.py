@@ -16,7 +16,7 @@ from stages.tensors import TensorType
 
 def sigmoid(x: Values) -> Values:
     """1 / (1 + exp(-x)); exp may overflow to inf, which gives the right zero."""
-    result = np.negative(x)
+    result = np.asarray(np.negative(x))  # of a scalar numpy makes no array
     np.exp(result, out=result)
     result += 1
     return np.reciprocal(result, out=result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -12,17 +13,14 @@ from stages.recipe.semantics.windows import (
     Values,
     pad_or_crop,
     tap_slices,
-    tap_views,
     window_view,
 )
 from stages.recipe.window import Window
 from stages.tensors import Shape, TensorType
 
-_COLUMN_BYTES = 4 << 20
+_COLUMN_BYTES = 1 << 20
 """Columns are made in blocks of about this size: larger ones leave the cache between the copy and
 the product."""
-_TAP_BYTES = 256 << 10
-"""Depthwise channels are taken in blocks whose sums stay in the second-level cache."""
 
 
 def conv(
@@ -43,51 +41,42 @@ def convolve(operator: Operator, x: Values, weight: Values) -> Values:
         return np.zeros((batch, out, *extents), x.dtype)
     if window.is_pointwise and group == 1:
         columns = x.reshape(batch, x.shape[1], -1)
-        product = np.matmul(weight.reshape(out, -1), columns)
-        return np.asarray(product.reshape(batch, out, *extents))
+        mixed = np.matmul(weight.reshape(out, -1), columns)
+        return np.asarray(mixed.reshape(batch, out, *extents))
     padded = pad_or_crop(x, window.begins, window.ends, 0)
-    if weight.shape[1] == 1 and group > 1:
-        return _depthwise(padded, weight, window, extents)
     return _by_columns(padded, weight, window, extents, group)
 
 
 def _by_columns(
     padded: Values, weight: Values, window: Window, extents: Shape, group: int
 ) -> Values:
+    """Copies the elements under each window into columns, block by block, and multiplies them.
+
+    A block is some groups of channels, or some lines of one group. Depthwise convolutions run so
+    too: a batch of vector-matrix products is three times as fast as sums over kernel positions.
+    """
     batch, out = padded.shape[0], weight.shape[0]
-    depth = weight[0].size
+    share, depth = weight.shape[1], weight[0].size
     first, rest = extents[0], prod(extents[1:])
     view = window_view(padded, window, extents)
-    axis = 2 + len(extents)
     matrix = np.ascontiguousarray(weight).reshape(group, out // group, depth)
     result = np.empty((batch, group, out // group, first * rest), padded.dtype)
-    row_bytes = batch * group * depth * rest * padded.itemsize
-    rows = max(1, min(first, _COLUMN_BYTES // row_bytes))
-    for start in range(0, first, rows):
-        stop = min(start + rows, first)
-        block = view[(slice(None),) * axis + (slice(start, stop),)]
-        columns = block.reshape(batch, group, depth, (stop - start) * rest)
-        result[..., start * rest : stop * rest] = np.matmul(matrix, columns)
+    line_bytes = batch * depth * rest * padded.itemsize
+    groups = max(1, min(group, _COLUMN_BYTES // (line_bytes * first)))
+    lines = max(1, min(first, _COLUMN_BYTES // line_bytes))
+    axis = 2 + len(extents)
+    for start, low in product(range(0, group, groups), range(0, first, lines)):
+        some = slice(start, start + groups)
+        rows = slice(low, min(low + lines, first))
+        box: list[slice] = [slice(None)] * (axis + 1)
+        box[1] = slice(start * share, (start + groups) * share)
+        box[axis] = rows
+        block = view[tuple(box)]
+        count = block.shape[1] // share
+        columns = block.reshape(batch, count, depth, (rows.stop - low) * rest)
+        target = result[:, some, :, low * rest : rows.stop * rest]
+        np.matmul(matrix[some], columns, out=target)
     return result.reshape(batch, out, *extents)
-
-
-def _depthwise(padded: Values, weight: Values, window: Window, extents: Shape) -> Values:
-    batch, channels = padded.shape[:2]
-    multiplier = weight.shape[0] // channels
-    ones = (1,) * len(extents)
-    by_tap = weight.reshape(channels, multiplier, -1)
-    result = np.zeros((batch, channels, multiplier, *extents), padded.dtype)
-    channel_bytes = batch * multiplier * prod(extents) * padded.itemsize
-    block = max(1, _TAP_BYTES // channel_bytes)
-    for start in range(0, channels, block):
-        part = slice(start, start + block)
-        total = result[:, part]
-        scaled = np.empty_like(total)
-        for tap, view in enumerate(tap_views(padded[:, part], window, extents)):
-            factor = by_tap[part, :, tap].reshape(-1, multiplier, *ones)
-            np.multiply(view[:, :, None], factor, out=scaled)
-            total += scaled
-    return result.reshape(batch, channels * multiplier, *extents)
 
 
 def conv_transpose(

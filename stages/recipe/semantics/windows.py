@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def pad_or_crop(array: Values, begins: Sequence[int], ends: Sequence[int], value
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True), start=lead):
         inner.append(slice(max(begin, 0), max(begin, 0) + shape[axis]))
         shape[axis] += max(begin, 0) + max(end, 0)
-    result = np.full(shape, value, array.dtype)
+    result = np.full(shape, value, array.dtype) if value else np.zeros(shape, array.dtype)
     result[tuple(inner)] = array
     return result
 
@@ -51,12 +50,6 @@ def window_view(array: Values, window: Window, extents: Shape) -> Values:
         (batch, channel, *taps, *steps),
         writeable=False,
     )
-
-
-def tap_views(array: Values, window: Window, extents: Shape) -> Iterator[Values]:
-    """The view [batch, channel, *extents] under each kernel position, in row-major order."""
-    for tap in product(*map(range, window.kernel)):
-        yield array[(slice(None), slice(None), *tap_slices(window, tap, extents))]
 
 
 def tap_slices(window: Window, tap: Shape, extents: Shape) -> tuple[slice, ...]:

@@ -1,0 +1,104 @@
+"""Models that the compiler once got wrong: each compiles, keeps the rules, and computes right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stages.compiler.pipeline import Compiled
+from stages.recipe.decisions import Engine
+from tests.compiler.judged import case_of, compile_and_judge
+from tests.compiler.model_builder import ModelBuilder
+from tests.compiler.specs import NAMES, hardware, with_sram
+from tests.recipe.onnx_models import parse
+
+RANDOM = np.random.default_rng(5)
+
+
+def compiled(text: str, shape: tuple[int, ...], name: str) -> Compiled:
+    """A model with one float input, in onnx's text form, compiled and judged."""
+    feeds = {"x": RANDOM.standard_normal(shape).astype(np.float32)}
+    return compile_and_judge(case_of(parse(text), feeds), hardware(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_of_views_alone_is_a_plan_without_instructions(name: str) -> None:
+    made = compiled(
+        "g (float[2, 6] x) => (float[3, 4] y) { s = Constant <value_ints = [3, 4]> () y = Reshape(x, s) }",
+        (2, 6),
+        name,
+    )
+    assert made.plan.instructions == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_slice_that_runs_backwards_moves_row_by_row(name: str) -> None:
+    made = compiled(
+        """g (float[2, 9, 5] x) => (float[2, 4, 5] y) {
+             from = Constant <value_ints = [8]> () to = Constant <value_ints = [0]> ()
+             axis = Constant <value_ints = [1]> () step = Constant <value_ints = [-2]> ()
+             y = Slice(x, from, to, axis, step) }""",
+        (2, 9, 5),
+        name,
+    )
+    engines = {g.engine for g in made.recipe.groups if "slice" in g.name.lower()}
+    assert Engine.HOST not in engines or name == "ethos_u65_512"
+
+
+def test_a_slice_that_reverses_many_rows_goes_to_the_host_and_says_why() -> None:
+    made = compiled(
+        """g (float[2, 300] x) => (float[2, 300] y) {
+             from = Constant <value_ints = [299]> () to = Constant <value_ints = [-301]> ()
+             axis = Constant <value_ints = [1]> () step = Constant <value_ints = [-1]> ()
+             y = Slice(x, from, to, axis, step) }""",
+        (2, 300),
+        "npu_tiny",
+    )
+    assert any("reverses 300 rows" in group.reason for group in made.recipe.fallbacks)
+
+
+@pytest.mark.parametrize("name", ["npu_tiny/8K", "rk3588_npu"])
+def test_groups_with_a_channel_multiplier_are_cut_at_whole_blocks(name: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((1, 8, 6, 6))
+    w = builder.constant(builder.normal((16, 1, 3, 3), 0.3))
+    made = builder.add("Conv", [x.name, w], [("f32", (1, 16, 4, 4))], group=8)
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware(name))
+
+
+def test_a_core_that_cannot_add_to_its_sums_contracts_in_one_step() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((24, 1568))
+    parameters = [builder.constant(np.float32(4 / 127)), builder.constant(np.int8(0))]
+    (stored,) = builder.add("QuantizeLinear", [x.name, *parameters], [("i8", x.shape)])
+    (left,) = builder.add("DequantizeLinear", [stored.name, *parameters], [("f32", x.shape)])
+    weights = builder.constant(builder.random.integers(-127, 128, (1568, 16)).astype(np.int8))
+    (right,) = builder.add("DequantizeLinear", [weights, *parameters], [("f32", (1568, 16))])
+    (product,) = builder.add("MatMul", [left.name, right.name], [("f32", (24, 16))])
+    coarse = [builder.constant(np.float32(0.5)), parameters[1]]
+    made = builder.add("QuantizeLinear", [product.name, *coarse], [("i8", (24, 16))])
+    case = case_of(builder.model(made), builder.feeds)
+    compiled = compile_and_judge(case, with_sram(hardware("ethos_u65_512"), 24 * 1024))
+    (group,) = (g for g in compiled.recipe.groups if g.engine is Engine.TENSOR_CORE)
+    assert group.tile is not None
+    assert group.tile.reduction == 1568
+
+
+@pytest.mark.parametrize("name", ["npu_tiny", "nvidia_t4"])
+def test_a_constant_that_is_joined_takes_the_layout_of_the_others(name: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((1, 8, 6, 6))
+    w = builder.constant(builder.normal((12, 8, 1, 1), 0.3))
+    (part,) = builder.add("Conv", [x.name, w], [("f32", (1, 12, 6, 6))])
+    extra = builder.constant(builder.normal((2, 12, 6, 6)))
+    made = builder.add("Concat", [extra, part.name], [("f32", (3, 12, 6, 6))], axis=0)
+    made += builder.add("Concat", [part.name, extra], [("f32", (3, 12, 6, 6))], axis=0)
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware(name))
+
+
+def test_a_scalar_goes_through_a_sigmoid() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((3, 5))
+    (mean,) = builder.add("ReduceMean", [x.name], [("f32", ())], axes=[0, 1], keepdims=0)
+    made = [builder.float_like("Sigmoid", mean)]
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny"))
