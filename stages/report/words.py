@@ -15,15 +15,8 @@ _REASONS_SHOWN = 5
 
 
 def summary_lines(facts: PairFacts) -> list[str]:
-    """Latency, memory, fallbacks with their reasons, what failed and how to cure it, and where the
-    files lie."""
-    return [
-        *_latency(facts),
-        *_memory(facts),
-        *_fallbacks(facts),
-        *_failures(facts),
-        f"package and reports: {facts.folder}",
-    ]
+    """Latency, memory, fallbacks with their reasons, and what failed and how to cure it."""
+    return [*_latency(facts), *_memory(facts), *_fallbacks(facts), *_failures(facts)]
 
 
 def _latency(facts: PairFacts) -> Iterator[str]:
