@@ -22,6 +22,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Graph
+from stages.recipe.verify import verify, verify_draft
 from stages.tensors import Array
 
 
@@ -66,6 +67,8 @@ def compile_graph(
     draft = first_draft(graph, constants, spec)
     for step in passes(quantization):
         draft = step.run(draft, spec)
+        verify_draft(draft.recipe)
     planned, memory = Assignment(draft, spec).run()
+    verify(planned.recipe)
     plan, weights = PlanEmitter(planned, memory, spec).emit()
     return Compiled(planned.recipe, plan, weights, planned.constants)
