@@ -41,8 +41,8 @@ def test_the_summary_counts_prices_and_explains_fallbacks(tmp_path: Path) -> Non
     lines = summary_lines(gather_facts(tmp_path, FOLDERS))
     assert lines == [
         "latency: P50 1.1 ms, P99 1.21 ms, P99/P50 1.100; 2.20 times the roofline, 500 us",
-        "peak memory: sram 200 KiB of 256 KiB (live at once 180 KiB); 12 fused groups",
-        "fallbacks: 2",
+        "peak memory: sram 200 KiB of 256 KiB (live at once 180 KiB)",
+        "fused groups: 12; fallbacks: 2",
         "  2 host_call, 500 us: NonMaxSuppression isn't in the operator list of hw1",
     ]
 
@@ -52,7 +52,7 @@ def test_many_reasons_are_cut_and_counted(tmp_path: Path) -> None:
     write_pair(tmp_path)
     write_report("validate", tmp_path / "validation", REPORTS["validate"] | {"fallbacks": many})
     lines = summary_lines(gather_facts(tmp_path, FOLDERS))
-    assert "fallbacks: 8" in lines
+    assert "fused groups: 12; fallbacks: 8" in lines
     assert "  and 3 more reasons: see validation.json" in lines
 
 
