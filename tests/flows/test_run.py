@@ -99,7 +99,7 @@ def test_a_gate_that_fails_ends_the_run_with_its_code_and_reason(
 
 def test_quiet_leaves_the_results(flow_server: None, tmp_path: Path) -> None:
     model = small_models.save(small_models.convolution(), tmp_path / "small.onnx")
-    result = recipe("--quiet", "run", model, "--hardware", "npu_tiny", "--out", tmp_path / "out")
+    result = recipe("run", model, "--hardware", "npu_tiny", "--quiet", "--out", tmp_path / "out")
     assert result.code == Outcome.PASSED
     assert "[" not in result.out.split()[0]
     assert "small on npu_tiny" in result.out
