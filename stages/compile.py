@@ -62,7 +62,9 @@ def compile_model(
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
     )
-    package = Package(compiled.recipe, compiled.plan, compiled.weights, manifest)
+    package = Package(
+        compiled.recipe, compiled.plan, compiled.weights, manifest, compiled.constants
+    )
     written = write_package(package_dir, package)
     return CompileReport(
         groups=len(compiled.recipe.groups),
