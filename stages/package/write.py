@@ -45,11 +45,11 @@ def write_package(folder: Path, package: Package) -> Manifest:
         InputError: the folder can't be written, or holds something that isn't a package.
     """
     target = folder.absolute()
-    _refuse_other_content(target)
     token = secrets.token_hex(4)
     fresh = target.parent / f".{target.name}.{token}.partial"
     previous = target.parent / f".{target.name}.{token}.previous"
     try:
+        _refuse_other_content(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             fresh.mkdir()
