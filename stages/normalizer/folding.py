@@ -7,6 +7,7 @@ the rest.
 from __future__ import annotations
 
 import logging
+from math import prod
 
 import onnx
 import onnx_ir as ir
@@ -18,6 +19,8 @@ from stages.normalizer.operators import KNOWN_DOMAINS, ONNX_DOMAIN, refuse_rando
 from stages.normalizer.shapes import infer_shapes
 
 _NO_LIMIT = 1 << 62
+_LARGEST_SPREAD = 1 << 26
+"""Elements of the largest constant that may be made from fewer."""
 _MOST_ROUNDS = 12
 _KEPT = frozenset({"DequantizeLinear", "Constant"})
 _INT4 = frozenset({ir.DataType.INT4, ir.DataType.UINT4})
@@ -75,11 +78,23 @@ def _fold_once(model: ir.Model) -> bool:
 
 
 def _may_fold(node: ir.Node) -> bool:
+    if _grows_too_large(node):
+        return False
     if node.domain != ONNX_DOMAIN or node.op_type not in _KEPT:
         return True
     if node.op_type == "Constant" or not node.inputs or node.inputs[0] is None:
         return False
     return node.attributes.get_int("block_size", 0) != 0 or node.inputs[0].dtype in _INT4
+
+
+def _grows_too_large(node: ir.Node) -> bool:
+    """A constant spread out (Expand, ConstantOfShape) is better made when it is needed."""
+    shape = node.outputs[0].shape if node.outputs else None
+    if shape is None or not shape.is_static():
+        return False
+    read = sum(v.const_value.size for v in node.inputs if v is not None and v.const_value)
+    made = prod(shape.numpy())
+    return made > _LARGEST_SPREAD and made > 2 * read
 
 
 def _fold_with_onnxruntime(model: ir.Model) -> bool:

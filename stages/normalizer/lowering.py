@@ -15,6 +15,8 @@ import onnx
 import onnx_ir as ir
 from onnx import inliner
 
+from stages.errors import InputError
+from stages.normalizer.bodies import expand_one_by_one
 from stages.normalizer.lowering_rules import RULES, no_form
 from stages.normalizer.operators import ONNX_DOMAIN
 from stages.normalizer.raising import RECIPE_OPSET
@@ -33,12 +35,8 @@ def expand_newer_functions(model: ir.Model) -> tuple[ir.Model, str]:
         try:
             model = through_proto(model, partial(_expand, newer))
         except RuntimeError as error:
-            node = next(
-                node
-                for node in ir.traversal.RecursiveGraphIterator(model.graph)
-                if node.domain == ONNX_DOMAIN and node.op_type in newer
-            )
-            raise no_form(node, f"{node.op_type} with these inputs") from error
+            if not expand_one_by_one(model, newer):
+                raise _unexpandable(model, newer) from error
     return model, ", ".join(expanded)
 
 
@@ -63,6 +61,15 @@ def lower_opset(model: ir.Model) -> str:
         _check_arity(node)
     model.opset_imports[ONNX_DOMAIN] = RECIPE_OPSET
     return f"{version} to {RECIPE_OPSET}"
+
+
+def _unexpandable(model: ir.Model, names: list[str]) -> InputError:
+    node = next(
+        node
+        for node in ir.traversal.RecursiveGraphIterator(model.graph)
+        if node.domain == ONNX_DOMAIN and node.op_type in names
+    )
+    return no_form(node, f"{node.op_type} with these inputs")
 
 
 def _expandable(model: ir.Model) -> list[str]:

@@ -15,7 +15,7 @@ The steps, in order, each a function of its own module:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,16 +115,13 @@ def normalize_model(source: ModelSource, bindings: Mapping[str, int] = NO_BINDIN
     if any(altered):
         comparable = model.clone()
     log.add("stale shapes", forget_inferred(model))
-    signature = _signature(model)
+    signature, names = _signature(model), _names(model.graph.outputs)
     model = _convert(model, log)
     _require_signature(model, signature)
-    names = [str(value.name) for value in model.graph.outputs]
+    assert _names(model.graph.outputs) == names, "a conversion renamed an output"
     log.add("outputs", make_outputs(model))
-    renamed = {
-        old: str(value.name)
-        for old, value in zip(names, model.graph.outputs, strict=True)
-        if old != value.name
-    }
+    pairs = zip(names, _names(model.graph.outputs), strict=True)
+    renamed = {old: new for old, new in pairs if old != new}
     log.add("node names", name_nodes(model))
     log.add("traces", strip_traces(model))
     require_one_type(model)
@@ -174,6 +171,10 @@ class _Log:
         if done:
             self.steps.append(Step(name, done))
         return bool(done)
+
+
+def _names(values: Sequence[ir.Value]) -> list[str]:
+    return [str(value.name) for value in values]
 
 
 def _signature(model: ir.Model) -> list[str]:

@@ -117,6 +117,12 @@ def _parse(content: bytes, path: Path) -> onnx.ModelProto:
         raise InputError(
             f"{_why_undecodable(content)}: it holds no graph", where=str(path), hint=_EXPORT_HINT
         )
+    if proto.graph.sparse_initializer:
+        raise InputError(
+            f"sparse initialiser {proto.graph.sparse_initializer[0].values.name!r}",
+            where=str(path),
+            hint="store it densely: a recipe packs weights for its device anyway",
+        )
     if not proto.opset_import:
         raise InputError(
             "the model says no operator set version (opset_import is empty)",

@@ -191,7 +191,7 @@ def _draw(name: str, kind: TensorType, limit: int | None, generator: np.random.G
         return np.ones(kind.shape, dtype)
     if kind.dtype is DType.BOOL:
         return generator.integers(0, 2, kind.shape).astype(dtype)
-    if kind.dtype.is_float:
+    if kind.dtype.is_float and limit is None:
         return np.asarray(generator.standard_normal(kind.shape)).astype(dtype)
     if limit is None and kind.dtype in (DType.I8, DType.U8):
         lowest = -128 if kind.dtype is DType.I8 else 0
@@ -200,11 +200,9 @@ def _draw(name: str, kind: TensorType, limit: int | None, generator: np.random.G
 
 
 def _index_limits(model: ir.Model) -> dict[str, int]:
-    """For each integer input that ends up as an index: the rows of the smallest table it picks."""
+    """For each input that ends up as an index: the rows of the smallest table it picks from."""
     limits: dict[str, int] = {}
     for value in model.graph.inputs:
-        if value.dtype is None or not value.dtype.is_integer():
-            continue
         rows = [limit for limit in _tables(value, set()) if limit > 0]
         if rows:
             limits[str(value.name)] = min(rows)

@@ -295,6 +295,33 @@ def test_operators_of_onnx_runtime_stay_and_get_shapes(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_no_onnx_operator_set_is_imported_at_all(tmp_path: Path) -> None:
+    model = from_text(
+        "g (float[1,4] x) => (float[1,4] y) { y = com.microsoft.Gelu (x) }",
+        domains={"com.microsoft": 1},
+    )
+    del model.opset_import[0]
+    report, written = through_stage(model, tmp_path)
+    assert report.opset_from == 17
+    assert operators(written) == ["Gelu"]
+
+
+def test_a_constant_spread_very_far_is_not_written_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stages.normalizer.folding._LARGEST_SPREAD", 10_000)
+    model = from_text(
+        "g (float[1,1] x) => (float[1] y) "
+        "{ e = Expand (w, shape) m = ReduceMax <keepdims=0> (e) a = Add (m, x) "
+        "y = ReduceSum <keepdims=0> (a, axis) }",
+        {"w": np.ones((1, 1), np.float32), "shape": np.array([128, 128]),
+         "axis": np.array([0])},
+    )  # fmt: skip
+    report, _ = through_stage(model, tmp_path)
+    assert (tmp_path / "out" / "model.onnx").stat().st_size < 10_000
+    assert "Expand" in report.operators_after
+
+
 def test_loops_whose_state_keeps_its_shape(tmp_path: Path) -> None:
     model = from_text(
         """

@@ -155,6 +155,21 @@ def test_attention_becomes_its_body(tmp_path: Path) -> None:
     assert "Softmax" in operators(written)
 
 
+def test_attention_with_a_cache_and_no_mask_becomes_its_body(tmp_path: Path) -> None:
+    """onnx's inliner fails on the operand left empty in the middle."""
+    model = from_text(
+        """
+        g (float[1,2,4,8] q, float[1,2,4,8] k, float[1,2,4,8] v, float[1,2,3,8] pk,
+           float[1,2,3,8] pv) => (float[1,2,4,8] y, float[1,2,7,8] nk, float[1,2,7,8] nv)
+        { y, nk, nv = Attention <is_causal=1> (q, k, v, "", pk, pv) }
+        """,
+        opset=23,
+    )
+    report, written = through_stage(model, tmp_path)
+    assert report.proof.compared_with == "the original"
+    assert operators(written).count("MatMul") == 2
+
+
 def test_rms_normalization_becomes_its_body(tmp_path: Path) -> None:
     model = from_text(
         "g (float[2,8] x) => (float[2,8] y) { y = RMSNormalization (x, s) }",

@@ -218,6 +218,15 @@ def test_graphs_that_are_not_legal(tmp_path: Path, change: str, said: str) -> No
         normalized(model, tmp_path)
 
 
+def test_sparse_initialisers(tmp_path: Path) -> None:
+    model = from_text("g (float[4] x) => (float[4] y) { y = Add (x, w) }")
+    values = onnx.numpy_helper.from_array(np.ones(1, np.float32), "w")
+    indices = onnx.numpy_helper.from_array(np.array([2]))
+    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [4]))
+    with pytest.raises(InputError, match="sparse initialiser 'w'"):
+        normalized(model, tmp_path)
+
+
 def test_an_unknown_operator(tmp_path: Path) -> None:
     model = from_text("g (float[4] x) => (float[4] y) { y = Frobnicate (x) }")
     with pytest.raises(InputError, match="no operator 'Frobnicate' in operator set 17"):

@@ -41,6 +41,16 @@ def test_indices_are_followed_through_what_only_moves_them(tmp_path: Path) -> No
     assert (drawn.min(), drawn.max(), drawn.dtype) == (0, 4, np.int32)
 
 
+def test_floats_that_become_indices_are_whole_and_inside(tmp_path: Path) -> None:
+    model = from_text(
+        "g (float[9] i) => (float[9,4] y) { c = Cast <to=6> (i) y = Gather (w, c) }",
+        {"w": np.ones((5, 4), np.float32)},
+    )
+    (sample,) = draw_samples(normalized(model, tmp_path).graph, 1, 1)
+    assert sample["i"].dtype == np.float32
+    assert set(sample["i"].tolist()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+
+
 def test_masks_are_ones_and_floats_are_normal(tmp_path: Path) -> None:
     model = from_text(
         "g (float[1000] x, int64[4] attention_mask, bool[64] b, int8[900] q) => "

@@ -93,7 +93,11 @@ CASES: list[tuple[list[tuple[str, str]], str, str]] = [
     ([("group view", "group conv")], 'two groups are named "conv"', "group conv"),
     ([("output %s", "group no on host\noutput %s")], 'group "no" is empty', "group no"),
     ([("group view on none\n  %v", "%v")], 'operator "v" is in no group', "reshape"),
-    ([("group view", "group again on none of act\ngroup view")], 'lists "act", which is no', "again"),
+    (
+        [("group view", "group again on none of act\ngroup view")],
+        'lists "act", which is no',
+        "again",
+    ),
     ([("group view", "group new on none of nothing\ngroup view")], 'lists "nothing", which', "new"),
     ([("group split on host because", "# "), ("  %s :", "%s :")], 'operator "s" is in no', "%s"),
     ([("group split on host", "group split on vector")], "has 2 results that others read", "vec"),
