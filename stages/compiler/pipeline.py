@@ -22,6 +22,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Graph
+from stages.recipe.verify import verify
 from stages.recipe.verify import verify, verify_draft
 from stages.tensors import Array
 
@@ -67,6 +68,7 @@ def compile_graph(
     draft = first_draft(graph, constants, spec)
     for step in passes(quantization):
         draft = step.run(draft, spec)
+        verify(draft.recipe, draft.constants)
         verify_draft(draft.recipe)
     planned, memory = Assignment(draft, spec).run()
     verify(planned.recipe)
