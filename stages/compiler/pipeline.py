@@ -24,7 +24,7 @@ from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Graph
 from stages.recipe.verify import verify
-from stages.recipe.verify import verify, verify_draft
+from stages.recipe.verify import verify
 from stages.tensors import Array
 
 
@@ -75,7 +75,6 @@ def compile_graph(
     for step in passes(quantization, sample):
         draft = step.run(draft, spec)
         verify(draft.recipe, draft.constants)
-        verify_draft(draft.recipe)
     planned, memory = Assignment(draft, spec).run()
     verify(planned.recipe)
     plan, weights = PlanEmitter(planned, memory, spec).emit()

@@ -131,3 +131,12 @@ def test_a_point_is_moved_in_the_layout_of_where_it_goes(name: str) -> None:
     ends = [builder.constant(np.array([number], np.int64)) for number in (3, 12, 1)]
     made += builder.add("Slice", [point.name, *ends], [("f32", (2, 9, 1, 1))])
     compile_and_judge(case_of(builder.model(made), builder.feeds), hardware(name))
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Add", "Sub", "Div", "Max"])
+def test_a_number_in_the_first_place_has_a_type_that_the_device_takes(operator: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((2, 70))
+    base = builder.float_like("Sigmoid", x)
+    made = builder.add(operator, [builder.constant(0.5), base.name], [("f32", x.shape)])
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny"))

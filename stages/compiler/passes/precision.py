@@ -121,7 +121,7 @@ class _Retyping:
             return value not in member.inputs[:2] and count <= max(_SCALARS, result // _SMALL)
         if member.kind in (Kind.LAYER_NORM, Kind.INSTANCE_NORM):
             return value in member.inputs[1:]
-        pointwise = member.kind in POINTWISE - {Kind.WHERE}
+        pointwise = member.kind in POINTWISE - {Kind.WHERE} and value != member.inputs[0]
         return pointwise and count <= max(_SCALARS, result // _SMALL)
 
     def _takes(self, group: Group, dtype: DType) -> bool:
