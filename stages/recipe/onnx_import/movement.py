@@ -217,6 +217,13 @@ def constant_of_shape(t: Translation) -> None:
     t.alias(t.constant("value", np.full(t.result.shape, value[0], t.result.dtype.numpy)))
 
 
+def eye_like(t: Translation) -> None:
+    """EyeLike: a constant, since its shape is static."""
+    rows, columns = t.result.shape
+    dtype = t.result.dtype.numpy
+    t.alias(t.constant("eye", np.eye(rows, columns, t.node.integer("k", 0)).astype(dtype)))
+
+
 def triangle(t: Translation) -> None:
     """Trilu with a constant diagonal: elements chosen by a constant mask."""
     diagonal = int(t.constant_number(1, 0.0))
@@ -243,5 +250,6 @@ TABLE: dict[str, Translator] = {
     "DepthToSpace": depth_to_space,
     "SpaceToDepth": space_to_depth,
     "ConstantOfShape": constant_of_shape,
+    "EyeLike": eye_like,
     "Trilu": triangle,
 }
