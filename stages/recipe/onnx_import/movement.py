@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import numpy_helper
 
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.translation import (
@@ -211,8 +212,6 @@ def constant_of_shape(t: Translation) -> None:
     value = np.zeros(1, t.result.dtype.numpy)
     for attribute in t.node.proto.attribute:
         if attribute.name == "value":
-            from onnx import numpy_helper
-
             value = numpy_helper.to_array(attribute.t).reshape(-1)
     t.alias(t.constant("value", np.full(t.result.shape, value[0], t.result.dtype.numpy)))
 
