@@ -12,6 +12,7 @@ STAMP := $(VENV)/.installed-$(shell cat pyproject.toml requirements.lock 2>/dev/
 
 MODEL ?= ppocr_cls
 HARDWARE ?= npu_tiny rk3588_npu
+TEST_JOBS ?= 2
 PYTEST_ARGS ?=
 
 export DO_NOT_TRACK := 1
@@ -25,7 +26,8 @@ run: setup
 	$(BIN)/recipe run $(MODEL) $(addprefix --hardware ,$(HARDWARE))
 
 test: setup
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
 
 check: setup
 	$(BIN)/ruff check .

@@ -48,6 +48,8 @@ OutFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The folder for what this writes.")
 ]
 
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; only results and errors.")]
+
 
 def spread_bindings(arguments: Sequence[str]) -> list[str]:
     """`--bind N=1 H=48` as `--bind N=1 --bind H=48`, which an option parser understands.

@@ -6,11 +6,10 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
-from flows.arguments import spread_bindings
+from flows.arguments import Quiet, spread_bindings
 from flows.commands import baseline, catalogue, inspect, run, stage
 from flows.context import Options
 from flows.outcomes import exit_code_lines, report_bug, report_error
@@ -44,9 +43,7 @@ app.add_typer(baseline.baseline_app, name="baseline")
 @app.callback()
 def _before(
     context: typer.Context,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress; only results and errors.")
-    ] = False,
+    quiet: Quiet = False,
 ) -> None:
     context.obj = Options(Terminal(quiet))
 

@@ -24,11 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from stages.errors import DeviceError
+from flows.places import CACHE_VARIABLE
+from stages.errors import InputError, RecipeError
 
 API_VARIABLE = "PREFECT_API_URL"
 _TIMEOUT_SECONDS = 180.0
 _POLL_SECONDS = 0.05
+_SERVER_ERRORS = 500
 _QUIET = {
     "DO_NOT_TRACK": "1",
     "DVC_NO_ANALYTICS": "1",
@@ -57,6 +59,10 @@ class _Record:
         return f"http://127.0.0.1:{self.port}/api"
 
 
+class FlowServerError(RecipeError):
+    """Our own server doesn't start: nothing that the input could mend."""
+
+
 class FlowServer:
     """A server that runs, or is about to."""
 
@@ -64,6 +70,7 @@ class FlowServer:
         self.home = home
         self._users: IO[str] | None = None
         self._record: _Record | None = None
+        self._users_url = ""
 
     @property
     def is_own(self) -> bool:
@@ -76,9 +83,10 @@ class FlowServer:
         Doesn't wait until it answers, nor import Prefect.
         """
         os.environ.update({name: os.environ.get(name, value) for name, value in _QUIET.items()})
-        if os.environ.get(API_VARIABLE):
+        self._users_url = os.environ.get(API_VARIABLE, "")
+        if self._users_url:
             return
-        self.home.mkdir(parents=True, exist_ok=True)
+        self._make_home()
         os.environ["PREFECT_HOME"] = str(self.home.resolve())
         with _locked(self.home / "start.lock"):
             self._users = (self.home / "users.lock").open("w")
@@ -90,12 +98,14 @@ class FlowServer:
         """Waits until the server answers.
 
         Raises:
-            DeviceError: it ended, or took longer than three minutes.
+            FlowServerError: ours ended, or took longer than three minutes.
+            InputError: nothing answers where PREFECT_API_URL points.
         """
         if self._record is None:
+            self._check_users_server()
             return
         deadline = time.monotonic() + _TIMEOUT_SECONDS
-        while not _answers(self._record):
+        while not _answers(self._record.api_url):
             if not _is_alive(self._record.pid):
                 raise self._failure("ended before it answered")
             if time.monotonic() > deadline:
@@ -140,8 +150,26 @@ class FlowServer:
         (self.home / "server.json").write_text(json.dumps({"pid": process.pid, "port": port}))
         return record
 
-    def _failure(self, what: str) -> DeviceError:
-        return DeviceError(
+    def _make_home(self) -> None:
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"the cache folder can't be made: {error.strerror}",
+                where=str(self.home),
+                hint=f"let {CACHE_VARIABLE} name a folder that can be written",
+            ) from error
+
+    def _check_users_server(self) -> None:
+        if not _answers(self._users_url):
+            raise InputError(
+                "no flow server answers",
+                where=f"{API_VARIABLE}={self._users_url}",
+                hint="start that server, or unset the variable: a run brings its own",
+            )
+
+    def _failure(self, what: str) -> FlowServerError:
+        return FlowServerError(
             f"the flow server {what}",
             where=str(self.home / "server.log"),
             hint="read that log; or start your own with `prefect server start` and set "
@@ -171,11 +199,14 @@ def _free_port() -> int:
         return port
 
 
-def _answers(record: _Record) -> bool:
+def _answers(api_url: str) -> bool:
+    """Whether somebody is there; one who wants to know who asks is somebody too."""
     try:
-        with urllib.request.urlopen(f"{record.api_url}/health", timeout=5) as response:
-            return bool(response.status == 200)
-    except (OSError, urllib.error.URLError):
+        with urllib.request.urlopen(f"{api_url}/health", timeout=10):
+            return True
+    except urllib.error.HTTPError as error:
+        return error.code < _SERVER_ERRORS
+    except (OSError, ValueError):
         return False
 
 

@@ -22,9 +22,9 @@ from prefect.utilities.annotations import allow_failure
 
 from flows.board import Step, needs_of, steps_of
 from flows.outcomes import printable, worst
+from flows.results import results_markdown
 from flows.run_session import RunSession
 from flows.stage_calls import Stage, StageFailure
-from flows.tables import results_markdown
 from stages.errors import DeviceError, Outcome
 
 _ARTIFACT = "recipe-run"

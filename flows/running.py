@@ -15,6 +15,7 @@ from flows.flow_server import FlowServer
 from flows.outcomes import worst
 from flows.progress import Progress
 from flows.requests import RunRequest
+from flows.results import write_reports
 from flows.run_session import RunSession
 from flows.stage_calls import Stage
 from flows.stage_process import StageProcesses
@@ -27,6 +28,7 @@ def run_request(request: RunRequest, terminal: Terminal) -> Outcome:
     """Runs every pair; gives the worst outcome. Errors of one pair don't stop the others."""
     session = open_session(request, terminal)
     run_session(session)
+    write_reports(session)
     show_results(session, terminal)
     return worst(session.board.outcomes())
 

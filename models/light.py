@@ -20,7 +20,7 @@ from onnx import helper, numpy_helper
 
 Weights = dict[str, NDArray[np.float32]]
 
-LOGIT_SPREAD = 2.0
+LOGIT_SPREAD = 1.0
 """Standard deviation wanted of the logits, so that the softmax is neither flat nor one-hot."""
 
 BRANCH_SCALE = 0.25

@@ -52,11 +52,11 @@ def export(
     """Write a recipe as a standard ONNX file, each fused group a function."""
     from flows.files import write_beside
     from flows.places import require_writable
-    from stages.package import read_package
+    from stages.package import read_constants, read_package
     from stages.recipe.onnx_export import export_recipe
 
     content = read_package(package)
     require_writable(onnx.parent)
-    model = export_recipe(content.recipe, content.weights)
+    model = export_recipe(content.recipe, read_constants(package))
     write_beside(onnx, model.SerializeToString(deterministic=True))
     options(context).terminal.say(f"written to {onnx}")

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from flows.arguments import Bindings, HardwareList, Quantization, parse_bindings
+from flows.arguments import Bindings, HardwareList, Quantization, Quiet, parse_bindings
 from flows.context import options
+from flows.terminal import Terminal
 
 
 def run(
@@ -31,6 +32,7 @@ def run(
         int | None,
         typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Take models through all six stages for one or more devices."""
     from flows.requests import make_request
@@ -40,4 +42,5 @@ def run(
     )
     from flows.running import run_request
 
-    raise typer.Exit(int(run_request(request, options(context).terminal)))
+    terminal = Terminal(quiet or options(context).terminal.quiet)
+    raise typer.Exit(int(run_request(request, terminal)))

@@ -12,10 +12,12 @@ from stages.device.samples import HeatHistory, Samples
 from stages.device.thermal import Die
 from stages.device.weather import Climate
 from stages.hardware.cost import NANOSECONDS_PER_SECOND
-from stages.plan.costs import Costs
+from stages.hardware.spec import JitterCause
+from stages.plan.costs import Costs, Role
 from stages.plan.timing import run_costs
 
 _HEADROOM_PERCENT = 125
+_TOUCHED = {JitterCause.DRAM_REFRESH: Role.TRANSFER, JitterCause.VOLTAGE_DROOP: Role.COMPUTE}
 
 
 @dataclass(slots=True)
@@ -46,8 +48,9 @@ def weathered_cycles(costs: Costs, climate: Climate, runs: int, divider: int) ->
     """Cycles (int64[runs]) of each run under its weather, which reaches past the slowest."""
     calm = int(run_costs(costs, compute_divider=divider).total_cycles[0])
     horizon = calm * _HEADROOM_PERCENT // 100 + 1
+    causes = {cause for cause, role in _TOUCHED.items() if role in costs.roles}
     while True:
-        weather = climate.at(range(runs), horizon)
+        weather = climate.at(range(runs), horizon, {*causes, JitterCause.INTERRUPT})
         cycles = run_costs(costs, weather, divider).total_cycles
         if int(cycles.max(initial=0)) <= horizon:
             return cycles

@@ -15,7 +15,7 @@ to 1.28 for inferences of 1 to 100 ms).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import log
 
@@ -26,6 +26,7 @@ from stages.hardware.cost import nanoseconds_to_cycles
 from stages.hardware.spec import HardwareSpec, Jitter, JitterCause
 from stages.plan.weathered import StallTable, Weather
 
+CAUSES = tuple(JitterCause)
 _STREAMS = {
     JitterCause.DRAM_REFRESH: 1,
     JitterCause.INTERRUPT: 2,
@@ -45,6 +46,9 @@ _QUANTILES = np.array(
 _LEAST_FACTOR, _MOST_FACTOR = _UNIT // 4, 4 * _UNIT
 _LEAST_SLOT_BITS = 6
 _MOST_SLOTS = 1 << 12
+_WINDOW_INTERVALS = 1 << 13
+"""A Poisson process is drawn over this many of its intervals, rounded up to a power of two of
+cycles, and then repeats: by then its own sums have long averaged out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +58,22 @@ class Climate:
     spec: HardwareSpec
     seed: int
 
-    def at(self, runs: Sequence[int], horizon_cycles: int) -> Weather:
-        """Stalls of these run numbers before `horizon_cycles`.
+    def at(
+        self, runs: Sequence[int], horizon_cycles: int, causes: Collection[JitterCause] = CAUSES
+    ) -> Weather:
+        """Stalls of these run numbers, of these causes, before `horizon_cycles`.
 
         A longer horizon adds later stalls and changes none.
         """
-        shift = _slot_shift(horizon_cycles)
-        slots = (horizon_cycles >> shift) + 1
         tables: dict[JitterCause, StallTable] = {}
-        for jitter in self.spec.jitter:
+        wanted = [jitter for jitter in self.spec.jitter if jitter.cause in causes]
+        shift = min([_slot_shift(horizon_cycles), *(self._window_bits(item) for item in wanted)])
+        slots = (horizon_cycles >> shift) + 1
+        for jitter in wanted:
+            stalls = self._refresh if jitter.cause is JitterCause.DRAM_REFRESH else self._poisson
             cumulative = np.zeros((len(runs), slots + 1), dtype=np.int64)
             for row, run in enumerate(runs):
-                times, stalls = self._stalls(jitter, run, slots << shift)
-                np.add.at(cumulative[row], (times >> shift) + 1, stalls)
-            np.cumsum(cumulative, axis=1, out=cumulative)
+                cumulative[row] = stalls(jitter, run, shift, slots)
             known = tables.get(jitter.cause)
             if known is not None:
                 cumulative += known.cumulative
@@ -79,22 +85,37 @@ class Climate:
             host=tables.get(JitterCause.INTERRUPT),
         )
 
-    def _stalls(
-        self, jitter: Jitter, run: int, horizon: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Times of stalls before `horizon`, and their cycles."""
-        interval = max(1, nanoseconds_to_cycles(self.spec, jitter.interval_ns))
+    def _interval(self, jitter: Jitter) -> int:
+        return max(1, nanoseconds_to_cycles(self.spec, jitter.interval_ns))
+
+    def _window_bits(self, jitter: Jitter) -> int:
+        return (self._interval(jitter) * _WINDOW_INTERVALS - 1).bit_length()
+
+    def _refresh(self, jitter: Jitter, run: int, shift: int, slots: int) -> NDArray[np.int64]:
+        """Stall cycles before each slot boundary: one at `phase`, then one every interval."""
+        interval = self._interval(jitter)
+        phase = int(_source(self.seed, _STREAMS[jitter.cause], run)(1)[0] % np.uint64(interval))
+        boundaries = np.arange(slots + 1, dtype=np.int64) << shift
+        begun: NDArray[np.int64] = np.maximum(boundaries - phase + interval - 1, 0) // interval
+        return begun * nanoseconds_to_cycles(self.spec, jitter.stall_ns)
+
+    def _poisson(self, jitter: Jitter, run: int, shift: int, slots: int) -> NDArray[np.int64]:
+        """Stall cycles before each slot boundary: exponential ones after exponential gaps."""
         stall = nanoseconds_to_cycles(self.spec, jitter.stall_ns)
         draw = _source(self.seed, _STREAMS[jitter.cause], run)
-        if jitter.cause is JitterCause.DRAM_REFRESH:
-            phase = int(draw(1)[0] % np.uint64(interval))
-            times = np.arange(phase, horizon, interval, dtype=np.int64)
-            return times, np.full(times.size, stall, dtype=np.int64)
         factor = min(max(int(_exponential(draw(1), _UNIT)[0]), _LEAST_FACTOR), _MOST_FACTOR)
-        gaps, lengths = _process(draw, interval, stall * factor >> _FRACTION_BITS, horizon)
+        window = 1 << self._window_bits(jitter)
+        drawn = min(window, slots << shift)
+        gaps, lengths = _process(
+            draw, self._interval(jitter), stall * factor >> _FRACTION_BITS, drawn
+        )
         times = np.cumsum(gaps)
-        before = times < horizon
-        return times[before], lengths[before]
+        before = times < drawn
+        width = drawn >> shift
+        counted = np.bincount(times[before] >> shift, weights=lengths[before], minlength=width)
+        one_window = counted.astype(np.int64)  # sums of integers below 2**53: exact
+        increments = np.tile(one_window, -(-slots // width))[:slots]
+        return np.concatenate(([0], np.cumsum(increments)))
 
 
 def _process(

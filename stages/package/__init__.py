@@ -4,7 +4,7 @@ from stages.package.digest import file_facts
 from stages.package.environment import CompileEnvironment, observe_environment
 from stages.package.manifest import FileFacts, Manifest
 from stages.package.package import Package, require_spec
-from stages.package.read import read_package
+from stages.package.read import read_constants, read_package
 from stages.package.write import write_package
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Package",
     "file_facts",
     "observe_environment",
+    "read_constants",
     "read_package",
     "require_spec",
     "write_package",

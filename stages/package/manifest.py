@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 FORMAT = 1
 RECIPE, PLAN_TEXT, PLAN, WEIGHTS = "recipe.txt", "plan.txt", "plan.bin", "weights.safetensors"
-DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS)
+CONSTANTS = "constants.safetensors"
+DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS)
 """The files that the manifest vouches for."""
 MANIFEST = "manifest.json"
 ENVIRONMENT = "compile_environment.json"

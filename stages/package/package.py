@@ -19,13 +19,16 @@ class Package:
     """A recipe, its plan, the weights packed for the target, and what they were made from.
 
     `weights` holds an array for each of the plan's constants, by name: of the region's type and
-    physical shape. `environment` is the machine at compile time; where it is None, writing looks.
+    physical shape. `constants` are those of the recipe's graph, as it names them, for its export;
+    `read_package` leaves them on the disk (see `read_constants`). `environment` is the machine at
+    compile time; where it is None, writing looks.
     """
 
     recipe: Recipe
     plan: Plan
     weights: Mapping[str, Array]
     manifest: Manifest
+    constants: Mapping[str, Array] = field(default_factory=dict, compare=False)
     environment: CompileEnvironment | None = field(default=None, compare=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,23 @@ from numpy.typing import NDArray
 
 from stages.errors import PackageError, RecipeError
 from stages.package.digest import file_facts, load_hashed
-from stages.package.manifest import MANIFEST, PLAN, PLAN_TEXT, RECIPE, WEIGHTS, FileFacts, Manifest
+from stages.package.manifest import (
+    CONSTANTS,
+    MANIFEST,
+    PLAN,
+    PLAN_TEXT,
+    RECIPE,
+    WEIGHTS,
+    FileFacts,
+    Manifest,
+)
 from stages.package.manifest_door import read_manifest
 from stages.package.package import Package
 from stages.plan.binary import decode_plan
 from stages.plan.tensor_file import read_tensors
 from stages.recipe.decisions import Recipe
 from stages.recipe.text import parse_recipe
+from stages.tensors import Array
 
 _REPACK = "compile the package again, or fetch a whole copy of it"
 
@@ -29,7 +40,8 @@ def read_package(folder: Path) -> Package:
     """
     manifest = load_manifest(folder)
     data = {name: _load(folder, name, manifest) for name in (RECIPE, PLAN, WEIGHTS)}
-    _check(folder / PLAN_TEXT, _facts(folder / PLAN_TEXT), manifest.files[PLAN_TEXT])
+    for name in (PLAN_TEXT, CONSTANTS):
+        _check(folder / name, _facts(folder / name), manifest.files[name])
     weights = read_tensors(data[WEIGHTS], str(folder / WEIGHTS)).tensors
     return Package(
         recipe=_recipe(data[RECIPE], folder / RECIPE),
@@ -37,6 +49,16 @@ def read_package(folder: Path) -> Package:
         weights=weights,
         manifest=manifest,
     )
+
+
+def read_constants(folder: Path) -> Mapping[str, Array]:
+    """The constants of a package's recipe by name, views of one buffer, not to be written to.
+
+    Raises:
+        PackageError: as `read_package`.
+    """
+    data = _load(folder, CONSTANTS, load_manifest(folder))
+    return read_tensors(data, str(folder / CONSTANTS)).tensors
 
 
 def load_manifest(folder: Path) -> Manifest:

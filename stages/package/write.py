@@ -13,6 +13,7 @@ from stages.errors import InputError
 from stages.package.digest import HashingSink
 from stages.package.environment import observe_environment, print_environment
 from stages.package.manifest import (
+    CONSTANTS,
     DIGESTED,
     ENVIRONMENT,
     MANIFEST,
@@ -91,6 +92,7 @@ def _fill(fresh: Path, package: Package) -> Manifest:
         PLAN_TEXT: lambda sink: sink.write(print_plan(package.plan).encode()),
         PLAN: lambda sink: sink.write(encode_plan(package.plan)),
         WEIGHTS: lambda sink: write_tensors(sink, package.weights),
+        CONSTANTS: lambda sink: write_tensors(sink, package.constants),
     }
     files = {name: _write(fresh / name, contents[name]) for name in DIGESTED}
     manifest = replace(package.manifest, recipe_sha256=files[RECIPE].sha256, files=files)

@@ -109,7 +109,6 @@ class StressFacts:
 class PairFacts:
     """The reports of one pair; None where a stage gave none."""
 
-    folder: Path
     validation: ValidationFacts | None = None
     benchmark: BenchmarkFacts | None = None
     gate: GateFacts | None = None
@@ -130,7 +129,6 @@ def gather_facts(folder: Path, stages: Collection[str]) -> PairFacts:
         return facts_of(stage, folder / FOLDERS[stage], kind) if stage in stages else None
 
     return PairFacts(
-        folder,
         read("validate", ValidationFacts),
         read("benchmark", BenchmarkFacts),
         read("gate", GateFacts),

@@ -16,17 +16,16 @@ class StageRow:
     stage: str
     result: str
     figure: str
-    seconds: str
 
 
 def pair_markdown(model: str, hardware: str, rows: Sequence[StageRow], facts: PairFacts) -> str:
-    """A heading, a table with a row for each stage, and the summary as a list."""
+    """A heading, a table with a row for each stage, and the summary as a list.
+
+    Equal facts give equal text: no clock, no path.
+    """
     lines = [f"### {escape(model)} on {escape(hardware)}", ""]
-    lines += ["| stage | result | figure | seconds |", "| --- | --- | --- | ---: |"]
-    lines += [
-        f"| {row.stage} | {escape(row.result)} | {escape(row.figure)} | {row.seconds} |"
-        for row in rows
-    ]
+    lines += ["| stage | result | figure |", "| --- | --- | --- |"]
+    lines += [f"| {row.stage} | {escape(row.result)} | {escape(row.figure)} |" for row in rows]
     lines += ["", *(f"- {escape(line)}" for line in summary_lines(facts)), ""]
     return "\n".join(lines)
 

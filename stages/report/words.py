@@ -15,15 +15,8 @@ _REASONS_SHOWN = 5
 
 
 def summary_lines(facts: PairFacts) -> list[str]:
-    """Latency, memory, fallbacks with their reasons, what failed and how to cure it, and where the
-    files lie."""
-    return [
-        *_latency(facts),
-        *_memory(facts),
-        *_fallbacks(facts),
-        *_failures(facts),
-        f"package and reports: {facts.folder}",
-    ]
+    """Latency, memory, fallbacks with their reasons, and what failed and how to cure it."""
+    return [*_latency(facts), *_memory(facts), *_fallbacks(facts), *_failures(facts)]
 
 
 def _latency(facts: PairFacts) -> Iterator[str]:
@@ -43,7 +36,7 @@ def _memory(facts: PairFacts) -> Iterator[str]:
             f" (live at once {format_bytes(use.lower_bound_bytes)})"
             for use in facts.validation.memory
         ]
-        yield f"peak memory: {', '.join(uses)}; {facts.validation.fused_groups} fused groups"
+        yield f"peak memory: {', '.join(uses)}"
 
 
 def _fallbacks(facts: PairFacts) -> Iterator[str]:
@@ -51,7 +44,7 @@ def _fallbacks(facts: PairFacts) -> Iterator[str]:
         return
     found = facts.validation.fallbacks
     count = sum(len(fallback.operators) for fallback in found)
-    yield f"fallbacks: {count or 'none'}"
+    yield f"fused groups: {facts.validation.fused_groups}; fallbacks: {count or 'none'}"
     by_reason: dict[str, list[Fallback]] = {}
     for fallback in found:
         by_reason.setdefault(fallback.reason, []).append(fallback)

@@ -26,7 +26,7 @@ Arrays = Mapping[str, Array]
 _NARROW_STEPS = 2
 
 
-class Judgement(AssertionError):
+class JudgementError(AssertionError):
     """What was compiled is wrong; `kind` says in which way."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -53,6 +53,12 @@ def case_of(model: onnx.ModelProto, feeds: Arrays) -> Case:
     return Case(graph, constants, feeds, expected, _in_halves(graph, constants, feeds))
 
 
+def case_of_graph(graph: Graph, constants: Arrays, feeds: Arrays) -> Case:
+    """A case whose meaning the reference interpreter says."""
+    expected = interpret(graph, constants, feeds)
+    return Case(graph, constants, feeds, expected, _in_halves(graph, constants, feeds))
+
+
 def _in_halves(graph: Graph, constants: Arrays, feeds: Arrays) -> Arrays:
     types = {
         name: TensorType(DType.F16, item.shape) if item.dtype is DType.F32 else item
@@ -76,14 +82,14 @@ def compile_and_judge(case: Case, spec: HardwareSpec) -> Compiled:
     compiled = compile_graph(case.graph, case.constants, spec)
     verify(compiled.recipe, compiled.constants)
     if parse_recipe(print_recipe(compiled.recipe)) != compiled.recipe:
-        raise Judgement("text", "the recipe doesn't read back as it was printed")
+        raise JudgementError("text", "the recipe doesn't read back as it was printed")
     if violations := check_plan(compiled.plan, spec):
         kinds = sorted({item.rule for item in violations})
-        raise Judgement(f"rule {','.join(kinds)}", str(violations[0]))
+        raise JudgementError(f"rule {','.join(kinds)}", str(violations[0]))
     if (one := plan_cycles(compiled.plan, spec)) != (
         other := int(simulate(compiled.plan, spec).total_cycles[0])
     ):
-        raise Judgement("cycles", f"{one} estimated, {other} simulated")
+        raise JudgementError("cycles", f"{one} estimated, {other} simulated")
     judge_numbers(case, compiled, spec)
     return compiled
 
@@ -92,11 +98,11 @@ def judge_numbers(case: Case, compiled: Compiled, spec: HardwareSpec) -> None:
     """Run the plan on the functional device and compare each output."""
     execution = Machine(compiled.plan, compiled.weights, spec).run(case.feeds)
     if execution.overflows:
-        raise Judgement("overflow", str(execution.overflows))
+        raise JudgementError("overflow", str(execution.overflows))
     for name, expected in case.expected.items():
         actual, rounded = execution.outputs[name], case.rounded[name]
         if actual.dtype != expected.dtype or actual.shape != expected.shape:
-            raise Judgement(
+            raise JudgementError(
                 "type", f"%{name} is {actual.dtype}{actual.shape}, not {expected.dtype}"
             )
         _compare(name, actual, expected, rounded)
@@ -112,7 +118,9 @@ def _compare(name: str, actual: Array, expected: Array, rounded: Array) -> None:
         own = np.abs(rounded.astype(np.int64) - expected.astype(np.int64)).max()
         narrow = expected.dtype.itemsize == 1 and expected.dtype.kind != "b"
         if difference > own + (_NARROW_STEPS if narrow else 0):
-            raise Judgement("numbers", f"%{name} is off by {difference}, rounding alone by {own}")
+            raise JudgementError(
+                "numbers", f"%{name} is off by {difference}, rounding alone by {own}"
+            )
         return
     facts, own_facts = compare_floats(actual, expected), compare_floats(rounded, expected)
     allowed = 0.01 + 4 * own_facts.relative_error
@@ -122,7 +130,7 @@ def _compare(name: str, actual: Array, expected: Array, rounded: Array) -> None:
         or facts.relative_error > allowed
         or facts.cosine < least_cosine
     ):
-        raise Judgement(
+        raise JudgementError(
             "numbers",
             f"%{name}: cosine {facts.cosine:.6f}, error {facts.relative_error:.4f}, "
             f"{facts.special_mismatches} NaN; rounding alone gives {own_facts.cosine:.6f}, "

@@ -24,7 +24,8 @@ def compiled(text: str, shape: tuple[int, ...], name: str) -> Compiled:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_of_views_alone_is_a_plan_without_instructions(name: str) -> None:
     made = compiled(
-        "g (float[2, 6] x) => (float[3, 4] y) { s = Constant <value_ints = [3, 4]> () y = Reshape(x, s) }",
+        """g (float[2, 6] x) => (float[3, 4] y) {
+             s = Constant <value_ints = [3, 4]> () y = Reshape(x, s) }""",
         (2, 6),
         name,
     )
@@ -102,3 +103,15 @@ def test_a_scalar_goes_through_a_sigmoid() -> None:
     (mean,) = builder.add("ReduceMean", [x.name], [("f32", ())], axes=[0, 1], keepdims=0)
     made = [builder.float_like("Sigmoid", mean)]
     compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_output_that_is_a_view_lives_to_the_end(name: str) -> None:
+    compiled(
+        """g (float[2, 6] x) => (int64[1, 2] y, float[2, 6] z) {
+             shape = Constant <value_ints = [1, 2]> ()
+             a = ArgMax <axis = 1, keepdims = 1> (x) y = Reshape(a, shape)
+             b = Cast <to = 1> (a) c = Add(x, b) d = Sigmoid(c) z = Tanh(d) }""",
+        (2, 6),
+        name,
+    )

@@ -89,3 +89,38 @@ def test_no_jitter_no_weather() -> None:
     spec = tiny_spec(jitter=())
     costs = busy(Role.COMPUTE, "tensor_core", 100_000, 10)
     assert set(weathered_cycles(costs, Climate(spec, 0), 20, 1).tolist()) == {100_000}
+
+
+def test_refreshes_are_counted_as_they_come() -> None:
+    spec = tiny_spec(jitter=(Jitter(JitterCause.DRAM_REFRESH, 3_900, 160),))
+    table = Climate(spec, 9).at(range(4), 50_000).transfer
+    assert table is not None
+    for row in table.cumulative.tolist():
+        ends = [index << table.slot_shift for index, count in enumerate(row) if count]
+        # the first boundary after the first refresh tells its phase to within a slot; from then
+        # on there is one in every 3,900 cycles
+        first = ends[0]
+        for index, count in enumerate(row):
+            boundary = index << table.slot_shift
+            elapsed = boundary - first
+            expected = 0 if elapsed < 0 else elapsed // 3_900 + 1
+            assert count // 160 - expected in (0, 1)
+    phases = {row.index(160) for row in table.cumulative.tolist()}
+    assert len(phases) > 1
+
+
+def test_a_long_run_repeats_its_first_window() -> None:
+    # 8,192 intervals of 1,000 cycles, rounded up to a power of two: 2**23 cycles
+    spec = tiny_spec(jitter=(Jitter(JitterCause.VOLTAGE_DROOP, 1_000, 50),))
+    table = Climate(spec, 2).at(range(3), 3 << 23).compute
+    assert table is not None
+    window = (1 << 23) >> table.slot_shift
+    increments = np.diff(table.cumulative, axis=1)
+    np.testing.assert_array_equal(increments[:, :window], increments[:, window : 2 * window])
+    assert increments[:, :window].sum() > 0
+
+
+def test_only_the_causes_asked_for_are_made() -> None:
+    weather = Climate(tiny_spec(), 2).at(range(3), 10_000, [JitterCause.INTERRUPT])
+    assert weather.host is not None
+    assert weather.transfer is weather.compute is None

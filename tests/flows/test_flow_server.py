@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from flows import flow_server
-from flows.flow_server import API_VARIABLE, FlowServer
+from flows.flow_server import API_VARIABLE, FlowServer, FlowServerError
+from stages.errors import InputError
 
 
 @pytest.fixture
@@ -95,8 +96,30 @@ def test_the_users_own_server_is_honoured(home: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv(API_VARIABLE, "http://127.0.0.1:1/api")
     server = FlowServer(home)
     server.open()
-    server.wait_until_ready()
+    with pytest.raises(InputError, match="no flow server answers") as refused:
+        server.wait_until_ready()
     server.close()
+    assert refused.value.where == "PREFECT_API_URL=http://127.0.0.1:1/api"
     assert not server.is_own
     assert os.environ[API_VARIABLE] == "http://127.0.0.1:1/api"
     assert not home.exists()
+
+
+def test_a_server_that_ends_at_once_is_reported_with_its_log(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = [sys.executable, "-c", "raise SystemExit('no room')"]
+    monkeypatch.setattr(flow_server, "server_command", lambda port: failing)
+    server = FlowServer(home)
+    server.open()
+    with pytest.raises(FlowServerError, match="ended before it answered") as refused:
+        server.wait_until_ready()
+    server.close()
+    assert Path(refused.value.where).read_text().strip() == "no room"
+
+
+def test_a_home_that_cant_be_made_is_refused(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="cache folder") as refused:
+        FlowServer(tmp_path / "file" / "home").open()
+    assert "RECIPE_CACHE" in refused.value.hint

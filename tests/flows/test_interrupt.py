@@ -92,3 +92,37 @@ def test_sigterm_ends_a_run_alike(flow_server: None, deep: PairPlaces, tmp_path:
         _, err = process.communicate(timeout=60)
     assert process.returncode == Outcome.INTERRUPTED, err
     assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]
+
+
+def processes_with(tag: str) -> list[int]:
+    """Processes whose environment holds the tag."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and tag.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue  # it ended, or isn't ours
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc")
+def test_a_killed_run_leaves_no_process_and_nothing_half_written(
+    flow_server: None, deep: PairPlaces, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tag = f"RUN_OF={tmp_path}"
+    monkeypatch.setenv("RUN_OF", str(tmp_path))
+    out = tmp_path / "out"
+    model = deep.out.parent / "deep.onnx"
+    with started("run", model, "--hardware", "npu_tiny", "--out", out) as process:
+        assert process.stdout is not None
+        assert "] normalize " in process.stdout.readline()
+        time.sleep(0.5)
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 30
+        while processes_with(tag) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert processes_with(tag) == []
+    assert not [path for path in out.rglob("*") if "partial" in path.name]
+    assert (out / "normalized" / "deep" / "normalize.json").exists()

@@ -6,10 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from flows.places import PairPlaces
 from stages.errors import Outcome
+from stages.normalizer.reference import OnnxRuntimeReference
+from stages.normalizer.samples import load_samples
 from tests.flows import small_models
 from tests.flows.command import REPOSITORY, Ended, recipe_inside
 from tests.flows.test_bad_input import check_refused
@@ -79,7 +82,9 @@ def refuse_package(package: Path, outcome: Outcome, *words: str, hardware: str =
         assert not list(out.parent.iterdir())
 
 
-@pytest.mark.parametrize("file", ["recipe.txt", "plan.txt", "weights.safetensors", "manifest.json"])
+@pytest.mark.parametrize(
+    "file", ["recipe.txt", "plan.txt", "constants.safetensors", "manifest.json"]
+)
 def test_a_package_with_one_byte_changed_is_refused(
     file: str, made: PairPlaces, tmp_path: Path
 ) -> None:
@@ -166,3 +171,18 @@ def test_a_stage_over_its_limit_fails_with_its_own_exit_code(
     stressed = recipe_inside("stress", made.package, *there, tmp_path / "s")
     assert stressed.code == Outcome.STRESS_FAILED
     assert json.loads((tmp_path / "s" / "stress.json").read_text())["verdict"] == "FAIL"
+
+
+def test_the_exported_recipe_runs_in_onnx_runtime_and_computes_the_same(
+    made: PairPlaces, tmp_path: Path
+) -> None:
+    file = tmp_path / "new" / "recipe.onnx"
+    ended = recipe_inside("export", made.package, "--onnx", file)
+    assert (ended.code, ended.err) == (Outcome.PASSED, "")
+    assert [path.name for path in file.parent.iterdir()] == ["recipe.onnx"]
+    sample = load_samples(made.normalized / "samples.npz")[0]
+    expected = OnnxRuntimeReference(made.normalized / "model.onnx").run(sample)
+    exported = OnnxRuntimeReference(file).run(sample)
+    assert list(exported) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(exported[name], values, atol=0.01 * np.ptp(values))

@@ -22,7 +22,7 @@ from stages.plan.rules.races import race
 from stages.recipe.decisions import Lifetime
 from tests.plan.large_plan import large_plan
 from tests.plan.sample_plan import legal_plan, small_spec
-from tests.plan.strategies import boxes, bytes_of, event_plans
+from tests.plan.strategies import ODD_PLANS, boxes, bytes_of, event_plans
 
 SPEC = small_spec()
 SPEC = replace(SPEC, sram=replace(SPEC.sram, reserved_bytes=0))
@@ -283,3 +283,11 @@ def test_the_oracle_sees_a_race() -> None:
     meaning = in_program_order(mutant)
     assert any(Interleaving(mutant, seed).run() != meaning for seed in range(5))
     assert "plan-race" in {item.rule for item in check_plan(mutant, small_spec())}
+
+
+@given(ODD_PLANS)
+@settings(max_examples=60, deadline=None)
+def test_the_rules_survive_any_plan(plan: Plan) -> None:
+    violations = check_plan(plan, small_spec())
+    assert violations
+    assert all(item.message and item.hint for item in violations)

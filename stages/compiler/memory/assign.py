@@ -203,7 +203,7 @@ class Assignment:
             for root, placed in solution.residents.items()
         }
         allocations |= self._ddr_allocations(
-            [item for item in stores.values() if item.root not in solution.residents]
+            [item for item in stores.values() if item.root not in solution.residents], roots
         )
         ordered = {
             value: replace(allocations[roots[value]])
@@ -214,10 +214,13 @@ class Assignment:
         works = {work.group.name: work for work in self.works.values()}
         return replace(self.draft, recipe=recipe), Memory(roots, works, solution.slots)
 
-    def _ddr_allocations(self, stores: Iterable[Storage]) -> dict[str, Allocation]:
+    def _ddr_allocations(
+        self, stores: Iterable[Storage], roots: Mapping[str, str]
+    ) -> dict[str, Allocation]:
         ddr = self.spec.ddr
         arena = Arena(ddr.reserved_bytes, ddr.size_bytes, ddr.alignment_bytes)
-        ends = {*self.draft.graph.inputs, *self.draft.graph.outputs}
+        graph = self.draft.graph
+        ends = {roots[value] for value in (*graph.inputs, *graph.outputs)}
         count = len(self.draft.recipe.groups)
         requests = {}
         for item in stores:

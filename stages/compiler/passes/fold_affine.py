@@ -11,7 +11,7 @@ from stages.compiler.draft import Draft, GraphEditor
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import Array
+from stages.tensors import Array, DType
 
 _Vector = NDArray[np.float64]
 
@@ -79,13 +79,13 @@ def _folded(
     bias_name = contraction.inputs[2] if len(contraction.inputs) > 2 else ""
     if bias_name and bias_name not in editor.constants:
         return None
-    if kind is Kind.DIV and not vector.all():
-        return None
     numpy_type = weights.dtype
+    if (kind is Kind.DIV and not vector.all()) or not DType.of(numpy_type).is_float:
+        return None
     bias: _Vector = np.zeros(vector.shape)
     if bias_name:
         bias = np.asarray(editor.constants[bias_name], np.float64)
-        if bias.size not in (1, vector.size):
+        if bias.size not in (1, vector.size) or any(extent != 1 for extent in bias.shape[:-1]):
             return None
         bias = np.broadcast_to(bias.reshape(-1), vector.shape)
     factor = vector if kind is Kind.MUL else 1 / vector if kind is Kind.DIV else None
@@ -97,9 +97,20 @@ def _folded(
         scaled = _scale_outputs(contraction, weights, factor)
         if scaled is None:
             return None
-        weights_name = editor.add_constant(contraction.inputs[1], scaled.astype(numpy_type))
-    new_bias = editor.add_constant(f"{contraction.name}.bias", bias.astype(numpy_type))
+        scaled = _rounded(scaled, numpy_type)
+        if not np.isfinite(scaled).all():
+            return None
+        weights_name = editor.add_constant(contraction.inputs[1], scaled)
+    shift = _rounded(bias, numpy_type)
+    if not np.isfinite(shift).all():
+        return None
+    new_bias = editor.add_constant(f"{contraction.name}.bias", shift)
     return replace(contraction, inputs=(contraction.inputs[0], weights_name, new_bias))
+
+
+def _rounded(data: Array, numpy_type: np.dtype[np.generic]) -> Array:
+    with np.errstate(over="ignore"):
+        return data.astype(numpy_type)
 
 
 def _scale_outputs(contraction: Operator, weights: Array, factor: _Vector) -> Array | None:

@@ -14,7 +14,7 @@ from stages.plan.rules.engines import limits, operands, queue, reach, target, tr
 from stages.plan.rules.events import deadlock, event_order, events
 from stages.plan.rules.facts import work_out_facts
 from stages.plan.rules.kernels import kernel_form, kernel_shapes, kernel_types
-from stages.plan.rules.races import race
+from stages.plan.rules.races import in_place, race
 from stages.plan.rules.violation import Rule, Violation, rule_name
 
 __all__ = ["RULES", "Rule", "Violation", "check_plan", "rule_name"]
@@ -43,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     event_order,
     deadlock,
     race,
+    in_place,
     unwritten,
     constants,
 )

@@ -194,8 +194,8 @@ def _support_fault(facts: Facts, engine: str, kernel: Kernel, operator: Operator
     if entry is None or entry.engine != engine:
         listed = "isn't in the spec's operator list" if entry is None else f"is {entry.engine}'s"
         return f"{kind} on {engine}: {kind} {listed}"
-    data = operator.inputs[1 if kind is Kind.WHERE else 0] if operator.inputs else ""
-    if data in kernel.parameters:
+    place = 1 if kind is Kind.WHERE else 0
+    for data in set(operator.inputs[place : place + 1]) & set(kernel.parameters):
         dtype = stored_dtype(kernel, data)
         if dtype not in entry.dtypes:
             return f"{kind} of {dtype}: {engine} takes {', '.join(sorted(entry.dtypes))}"
@@ -208,13 +208,14 @@ def _support_fault(facts: Facts, engine: str, kernel: Kernel, operator: Operator
 
 def _limited_facts(kernel: Kernel, operator: Operator) -> Iterator[tuple[str, int]]:
     """The facts of an operator that cutting it into tiles doesn't change."""
-    attributes = operator.attributes
     for fact, attribute in (("stride", "strides"), ("dilation", "dilations"), ("kernel", "kernel")):
-        if attribute in attributes:
-            yield from ((fact, value) for value in operator.integers(attribute))
+        values = operator.attributes.get(attribute)
+        if isinstance(values, tuple):
+            yield from ((fact, value) for value in values if isinstance(value, int))
     if operator.kind in (Kind.CONV, Kind.CONV_TRANSPOSE):
-        weights = kernel.types.get(operator.inputs[1])
-        yield from (("kernel", extent) for extent in (weights.shape[2:] if weights else ()))
+        for weights in operator.inputs[1:2]:
+            if weights in kernel.types:
+                yield from (("kernel", extent) for extent in kernel.types[weights].shape[2:])
 
 
 def epilogue(facts: Facts) -> Findings:

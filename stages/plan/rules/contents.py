@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stages.plan.instructions import Buffer, Plan, Region
 from stages.plan.rules.addresses import bindings
 from stages.plan.rules.boxes import box_of, boxes_overlap
-from stages.plan.rules.facts import NO_BUFFER, Facts, find_buffers, malformed
+from stages.plan.rules.facts import Facts, find_buffers, malformed
 from stages.plan.rules.violation import Finding, Findings, say_range, say_region
 from stages.plan.syntax import print_name
 
@@ -91,6 +91,7 @@ def unwritten(facts: Facts) -> Findings:
     """
     plan, accesses = facts.plan, facts.accesses
     written: dict[int, Written] = {}
+    sound = _inside(facts)
     for number, region in _held(facts, 0, "constant", "input"):
         _state(written, plan, number).write(region, region.stop_address)
     rows = zip(
@@ -102,7 +103,7 @@ def unwritten(facts: Facts) -> Findings:
         strict=True,
     )
     for index, writes, stop, number, region in rows:
-        if number == NO_BUFFER:
+        if number not in sound:
             continue
         state = _state(written, plan, number)
         if writes:
@@ -140,11 +141,20 @@ def _held(facts: Facts, instant: int, *words: str) -> list[tuple[int, Region]]:
     regions = [region for region in regions if region.size_bytes]
     stops = [region.stop_address for region in regions]
     numbers = find_buffers(facts.plan, regions, [instant] * len(regions), stops)
+    sound = _inside(facts)
     return [
-        (number, region)
-        for number, region in zip(numbers, regions, strict=True)
-        if number != NO_BUFFER
+        (number, region) for number, region in zip(numbers, regions, strict=True) if number in sound
     ]
+
+
+def _inside(facts: Facts) -> frozenset[int]:
+    """The buffers that lie inside their memory; `peak` reports the others."""
+    sizes = {memory.name: memory.size_bytes for memory in facts.memories.values()}
+    return frozenset(
+        number
+        for number, item in enumerate(facts.plan.buffers)
+        if item.address >= 0 and item.address + item.size_bytes <= sizes.get(item.memory, -1)
+    )
 
 
 def constants(facts: Facts) -> Findings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from stages.plan.syntax import Form, form_of
 from stages.tensors import LayoutKind
 
 NO_BUFFER = -1
+_FARTHEST = 1 << 62
 _NEIGHBOURS = 64  # the first holds the region unless live buffers overlap
 
 
@@ -76,6 +77,8 @@ def malformed(region: Region, memories: Mapping[str, Memory]) -> str:
         return f"it has {len(region.strides)} strides for {axes} axes in memory"
     if min(region.strides, default=0) < 0:
         return "a stride is negative"
+    if not (region.address > -_FARTHEST and region.stop_address < _FARTHEST):
+        return "its addresses are beyond any memory"
     return ""
 
 
@@ -96,9 +99,9 @@ def _accesses(plan: Plan, memories: Mapping[str, Memory]) -> Accesses:
     for index, writes, region in instruction_regions(plan):
         key = (region.memory, form_of(region))
         if (span := spans.get(key)) is None:
-            span = 0 if malformed(region, memories) else region.stop_address - region.address
-            spans[key] = span
-        if span:
+            broken = malformed(replace(region, address=0), memories)
+            span = spans[key] = 0 if broken else region.stop_address - region.address
+        if span and -_FARTHEST < region.address < _FARTHEST - span:
             number = numbers[region.memory]
             rows.append((index, writes, number, region.address, region.address + span))
             regions.append(region)

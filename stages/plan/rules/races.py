@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.plan.instructions import Region
 from stages.plan.rules.boxes import box_of, boxes_overlap
 from stages.plan.rules.facts import Accesses, Facts
 from stages.plan.rules.order import Order
@@ -14,10 +15,10 @@ from stages.plan.rules.violation import Finding, Findings, say_range, say_region
 from stages.plan.syntax import Form, form_of
 
 _CHUNK = 1_000_000
-"""Pairs looked at in one numpy step."""
+"""Numbers looked at in one numpy step."""
 
-Pairs = NDArray[np.int64]
-"""Rows of (earlier access, later access)."""
+Numbers = NDArray[np.int64]
+"""Numbers of accesses; in pairs, a row of earlier ones above a row of later ones."""
 
 
 def race(facts: Facts) -> Findings:
@@ -51,22 +52,65 @@ def race(facts: Facts) -> Findings:
         )
 
 
+def in_place(facts: Facts) -> Findings:
+    """An instruction that writes over what it reads takes its place exactly.
+
+    Engines stream: a result may be stored before a later part of an operand is loaded. A region
+    written shares no byte with one that the same instruction reads, unless the two are the same
+    bytes in the same order, as those of an accumulator are; and no two regions written share any.
+
+    Cure: write to a buffer of its own.
+    """
+    accesses = facts.accesses
+    for one, other in _touching(accesses):
+        first, second = accesses.regions[one], accesses.regions[other]
+        replaces = not accesses.writes[one] and _streamed(first) == _streamed(second)
+        if not replaces and boxes_overlap(box_of(first), box_of(second)):
+            index = int(accesses.instruction[one])
+            yield Finding(
+                f"instruction {index} {_verb(accesses, one)} and {_verb(accesses, other)}, which "
+                "share bytes",
+                "write to a buffer of its own",
+                index,
+            )
+
+
+def _touching(accesses: Accesses) -> Iterator[tuple[int, int]]:
+    """Numbers of accesses of one instruction, the second a write, whose bounding ranges meet."""
+    count = len(accesses.regions)
+    for distance in range(1, count):
+        one, other = np.arange(count - distance), np.arange(distance, count)
+        same = accesses.instruction[one] == accesses.instruction[other]
+        if not same.any():
+            return
+        hit = same & accesses.writes[other] & _ranges_meet(accesses, one, other)
+        yield from zip(one[hit].tolist(), other[hit].tolist(), strict=True)
+
+
+def _ranges_meet(accesses: Accesses, one: Numbers, other: Numbers) -> NDArray[np.bool_]:
+    """Whether bounding ranges have bytes of one memory in common."""
+    same: NDArray[np.bool_] = accesses.memory[one] == accesses.memory[other]
+    starts, stops = accesses.start, accesses.stop
+    meet: NDArray[np.bool_] = (starts[one] < stops[other]) & (starts[other] < stops[one])
+    return same & meet
+
+
+def _streamed(region: Region) -> tuple[object, ...]:
+    """Equal for regions of the same bytes in the same order."""
+    size = region.dtype.size_bytes
+    return region.memory, region.address, size, region.physical_shape, region.strides
+
+
 def _verb(accesses: Accesses, access: int) -> str:
     word = "writes" if accesses.writes[access] else "reads"
     return f"{word} {say_region(accesses.regions[access])}"
 
 
 def _conflicts(accesses: Accesses, order: Order) -> Iterator[tuple[int, int]]:
-    """Pairs of accesses that conflict and aren't ordered."""
+    """Numbers of accesses that conflict and aren't ordered."""
     verdicts: dict[tuple[Form, Form, int], bool] = {}
-    for pairs in _unordered(accesses, order):
-        one, other = pairs
-        hit = (
-            (accesses.memory[one] == accesses.memory[other])
-            & (accesses.start[one] < accesses.stop[other])
-            & (accesses.start[other] < accesses.stop[one])
-            & (accesses.writes[one] | accesses.writes[other])
-        )
+    for one, other in _unordered(accesses, order):
+        hit = (accesses.writes[one] | accesses.writes[other]) & _ranges_meet(accesses, one, other)
         for earlier, later in zip(one[hit].tolist(), other[hit].tolist(), strict=True):
             first, second = accesses.regions[earlier], accesses.regions[later]
             key = (form_of(first), form_of(second), second.address - first.address)
@@ -76,8 +120,8 @@ def _conflicts(accesses: Accesses, order: Order) -> Iterator[tuple[int, int]]:
                 yield earlier, later
 
 
-def _unordered(accesses: Accesses, order: Order) -> Iterator[Pairs]:
-    """Pairs of accesses on different queues, the first earlier in the program, that no chain of
+def _unordered(accesses: Accesses, order: Order) -> Iterator[Numbers]:
+    """Numbers of accesses on different queues, the first earlier in the program, that no chain of
     events puts in order.
 
     For an access b, what its queue knows of another queue q is a count of q's instructions. The
@@ -96,7 +140,7 @@ def _unordered(accesses: Accesses, order: Order) -> Iterator[Pairs]:
             yield from _expand(mine, theirs, low, high)
 
 
-def _expand(mine: Pairs, theirs: Pairs, low: Pairs, high: Pairs) -> Iterator[Pairs]:
+def _expand(mine: Numbers, theirs: Numbers, low: Numbers, high: Numbers) -> Iterator[Numbers]:
     """Every (theirs[j], mine[i]) with low[i] <= j < high[i], in chunks."""
     some = np.flatnonzero(low < high)
     counts = (high - low)[some]
