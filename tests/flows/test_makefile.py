@@ -25,10 +25,12 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Says what `make setup` would do in a fresh checkout, with `folder/bin` first in PATH."""
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(REPOSITORY / name, folder)
+    outer = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "PYTHON")  # the tests may run under make
+    environment = {name: value for name, value in os.environ.items() if name not in outer}
     return subprocess.run(
         ["make", "setup", *arguments],
         cwd=folder,
-        env={**os.environ, "PATH": f"{folder / 'bin'}:/usr/bin:/bin"},
+        env=environment | {"PATH": f"{folder / 'bin'}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,
