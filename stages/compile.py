@@ -11,12 +11,14 @@ from stages.compiler.pipeline import compile_graph
 from stages.compiler.quantization import load_quantization
 from stages.errors import InputError
 from stages.hardware.load import load_spec
+from stages.normalizer.samples import load_samples
 from stages.package import Manifest, Package, file_facts, write_package
 from stages.plan.timing import plan_cycles
 from stages.recipe.onnx_import import import_model
 from stages.version import COMPILER_VERSION
 
 MODEL_FILE = "model.onnx"
+SAMPLES_FILE = "samples.npz"
 
 __all__ = ["CompileReport", "compile_model"]
 
@@ -49,7 +51,8 @@ def compile_model(
     model = _read_model(model_path)
     graph, constants = import_model(model)
     ranges = load_quantization(quantization, graph) if quantization is not None else None
-    compiled = compile_graph(graph, constants, spec, ranges)
+    samples = load_samples(normalized_dir / SAMPLES_FILE)
+    compiled = compile_graph(graph, constants, spec, ranges, samples[0] if samples else None)
     manifest = Manifest(
         model=graph.name,
         model_sha256=file_facts(model_path).sha256,

@@ -9,6 +9,7 @@ from stages.compiler.draft import Pass, first_draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment
 from stages.compiler.passes.canonicalize import Canonicalize
+from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.layout import AssignLayouts
@@ -26,13 +27,16 @@ from stages.recipe.verify import verify, verify_draft
 from stages.tensors import Array
 
 
-def passes(quantization: Quantization | None) -> tuple[Pass, ...]:
+def passes(
+    quantization: Quantization | None, sample: Mapping[str, Array] | None
+) -> tuple[Pass, ...]:
     """Every pass, in order."""
     return (
         Canonicalize(),
         Recognize(),
         FoldAffine(),
         *([QuantizeByRanges(quantization)] if quantization is not None else []),
+        *([CompensateRounding(sample)] if sample is not None else []),
         SinkDequantize(),
         PrivatizeDequantize(),
         Fuse(),
@@ -58,14 +62,16 @@ def compile_graph(
     constants: Mapping[str, Array],
     spec: HardwareSpec,
     quantization: Quantization | None = None,
+    sample: Mapping[str, Array] | None = None,
 ) -> Compiled:
-    """Compile a graph for a device, in int8 where a quantisation gives ranges.
+    """Compile a graph for a device, in int8 where a quantisation gives ranges, and with biases
+    corrected for the rounding of weights where a sample input is given.
 
     Raises:
         CompileError: no recipe for this device exists; the message says why.
     """
     draft = first_draft(graph, constants, spec)
-    for step in passes(quantization):
+    for step in passes(quantization, sample):
         draft = step.run(draft, spec)
         verify_draft(draft.recipe)
     planned, memory = Assignment(draft, spec).run()

@@ -12,7 +12,8 @@ class Kind(StrEnum):
 
     # Contractions: x, w[, bias]
     CONV = "conv"  # {strides, pads, dilations, group}; w is [out, in/group, *kernel]
-    CONV_TRANSPOSE = "conv_transpose"  # {strides, pads, dilations, group, output_padding}
+    CONV_TRANSPOSE = "conv_transpose"  # {strides, pads, dilations, group, output_padding}; w is
+    # [in, out/group, *kernel]
     MATMUL = "matmul"  # a[..., m, k], b[..., k, n][, bias broadcast to the result]
 
     # Elementwise, two operands
@@ -78,7 +79,7 @@ class Kind(StrEnum):
 
     # Pooling
     MAX_POOL = "max_pool"  # {kernel, strides, pads, dilations}
-    AVERAGE_POOL = "average_pool"  # {kernel, strides, pads, count_include_pad}
+    AVERAGE_POOL = "average_pool"  # {..., count_include_pad[, overhang: end pads that don't count]}
 
     # Reductions {axes, keepdims}
     REDUCE_SUM = "reduce_sum"
@@ -93,9 +94,11 @@ class Kind(StrEnum):
     # Data movement
     CONCAT = "concat"  # {axis}
     SLICE = "slice"  # {starts, stops, steps}: one for each axis, normalised; steps may be negative
+    # (and then stop at -1, before the first element)
     SPLIT = "split"  # {axis, sizes}: several outputs
     PAD = "pad"  # {pads, mode: constant | reflect | edge, value}
-    RESIZE = "resize"  # {mode: nearest | linear, coordinates, nearest, scales}: see semantics
+    RESIZE = "resize"  # {mode: nearest | linear | cubic, coordinates, nearest, scales, ...}: see
+    # semantics/resize.py, also for the attributes that make one tile of the result
     TRANSPOSE = "transpose"  # {permutation}
     RESHAPE = "reshape"  # {shape}
     EXPAND = "expand"  # {shape}

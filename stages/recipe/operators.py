@@ -216,7 +216,7 @@ def _formats_and_host() -> list[Signature]:
             OperatorClass.HOST,
             0,
             MANY,
-            shapes.declared_types,
+            shapes.host_call,
             _HOST,
             most_results=MANY,
         ),

@@ -18,8 +18,8 @@ BARE = re.compile(r"[A-Za-z0-9_.]+")
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Words and memories that need no quotes."""
 RESERVED = frozenset({"inf", "nan"})
-_WIDEST = 56
-"""Left parts of operators in one group are padded to the widest of them, but not beyond this."""
+_WIDEST_GAP = 24
+"""The equal signs of a group are aligned where that takes no more spaces than this."""
 
 
 def quoted(text: str) -> str:
@@ -171,8 +171,9 @@ def _operator_lines(
     recipe: Recipe, operators: list[Operator] | tuple[Operator, ...], indent: str
 ) -> Iterator[str]:
     halves = [_halves(recipe, operator) for operator in operators]
-    widths = [len(left) for left, _ in halves if len(left) <= _WIDEST]
-    width = max(widths, default=0)
+    widths = [len(left) for left, _ in halves]
+    widest, narrowest = max(widths, default=0), min(widths, default=0)
+    width = widest if widest - narrowest <= _WIDEST_GAP else 0
     for operator, (left, right) in zip(operators, halves, strict=True):
         yield f"{indent}{left.ljust(width)} = {right}{_comment(operator)}"
 

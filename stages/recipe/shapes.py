@@ -286,8 +286,10 @@ def _declared_dtype(operator: Operator, declared: Declared) -> DType:
     return declared[0].dtype
 
 
-def declared_types(operator: Operator, _: Operands, declared: Declared) -> Types:
+def host_call(operator: Operator, operands: Operands, declared: Declared) -> Types:
     """Result types as declared: nothing else knows what a host call makes."""
+    legal_length(operator, "names", len(operands))
+    legal_length(operator, "results", len(operator.outputs))
     need(
         len(declared) == len(operator.outputs),
         f"{operator.kind} declares {len(declared)} types for {len(operator.outputs)} results",

@@ -96,6 +96,12 @@ def _verify_values(recipe: Recipe) -> None:
                 )
         for name in operator.outputs:
             _define(recipe, name, seen, line)
+    _verify_mentions(recipe, seen)
+
+
+def _verify_mentions(recipe: Recipe, seen: set[str]) -> None:
+    """Outputs, types, layouts and allocations are those of values that something defines."""
+    graph = recipe.graph
     for name in graph.outputs:
         if name not in seen:
             spot = print_value_name(name)

@@ -12,7 +12,7 @@ from stages.recipe.kinds import Kind
 from stages.tensors import Array
 from tests.compiler.judged import case_of_graph, compile_and_judge
 from tests.compiler.passing import draft_of
-from tests.compiler.specs import NAMES, hardware
+from tests.compiler.specs import hardware
 
 _X = "input %x : f32[1,8,6,10]"
 _SAME = "f32[1,8,6,10]"
@@ -176,7 +176,7 @@ def test_every_kind_is_swept() -> None:
     assert {str(kind) for kind in Kind} - set(TEXTS) == {str(kind) for kind in _NOT_ALONE}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["npu_tiny/8K", "rk3588_npu", "ethos_u65_512", "nvidia_t4"])
 @pytest.mark.parametrize("kind", sorted(TEXTS))
 def test_a_kind_alone(kind: str, name: str) -> None:
     made = compiled(TEXTS[kind], name)

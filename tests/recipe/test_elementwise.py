@@ -45,6 +45,27 @@ def test_one_operand(kind: Kind, dtype: type) -> None:
         assert_close(run_ours(kind, [x])[0], run_onnx(UNARY[kind], [x])[0])
 
 
+ATTRIBUTES: dict[Kind, dict[str, Attribute]] = {
+    Kind.LEAKY_RELU: {"alpha": 0.1},
+    Kind.CLIP: {"min": 0.0, "max": 6.0},
+    Kind.HARD_SIGMOID: {"alpha": 0.2, "beta": 0.5},
+    Kind.GELU: {"approximate": "none"},
+    Kind.ELU: {"alpha": 1.0},
+    Kind.SELU: {"alpha": 1.6, "gamma": 1.05},
+}
+
+
+@pytest.mark.parametrize("kind", [*sorted({*UNARY} - {Kind.IS_NAN}), *ATTRIBUTES, Kind.SILU])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_scalars_and_empty_tensors(kind: Kind, dtype: type) -> None:
+    """numpy turns arrays without axes into numbers, which nothing can be written into."""
+    whole = np.array([0.5, 2.0], dtype)
+    attributes = ATTRIBUTES.get(kind, {})
+    wanted = run_ours(kind, [whole], attributes)[0][0]
+    assert run_ours(kind, [whole[0].reshape(())], attributes)[0] == wanted
+    assert run_ours(kind, [whole[:0]], attributes)[0].shape == (0,)
+
+
 @pytest.mark.parametrize("kind", sorted({*UNARY} - {Kind.HARD_SWISH, Kind.SIGN, Kind.SOFTSIGN}))
 def test_extremes(kind: Kind) -> None:
     known_nan = kind in (Kind.RELU, Kind.TANH, Kind.SIGMOID, Kind.ERF)

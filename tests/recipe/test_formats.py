@@ -244,3 +244,25 @@ def test_rounding_to_a_stored_type() -> None:
     x = np.array([1 / 3], np.float32)
     assert rounded(x, TensorType(DType.F16, (1,))).dtype == np.float16
     assert rounded(x, type_of(x)) is x
+
+
+def test_integer_sums_are_those_of_onnx_runtime() -> None:
+    one = np.array(1, np.float32)
+    x = (numbers((2, 6, 7, 5), 1, np.int32) * 6 + 128).astype(np.uint8)
+    w = (numbers((4, 3, 3, 2), 2, np.int32) * 6).astype(np.int8)
+    point = np.array(119, np.uint8)
+    attributes: dict[str, Attribute] = {
+        "strides": (2, 1),
+        "pads": (1, 0, 1, 1),
+        "dilations": (1, 2),
+        "group": 2,
+    }
+    conv = Operator("c", Kind.CONV, ("x", "w"), ("y",), attributes)
+    ours = integer_contraction(conv, Quantized(x, one, point), Quantized(w, one))
+    theirs = run_onnx("ConvInteger", [x, w, point], attributes)[0]
+    np.testing.assert_array_equal(ours, theirs.astype(np.float32))
+    a, b = x.reshape(2, 42, 5), w.reshape(-1)[:20].reshape(5, 4)
+    product = Operator("m", Kind.MATMUL, ("a", "b"), ("y",))
+    ours = integer_contraction(product, Quantized(a, one, point), Quantized(b, one))
+    theirs = run_onnx("MatMulInteger", [a, b, point])[0]
+    np.testing.assert_array_equal(ours, theirs.astype(np.float32))

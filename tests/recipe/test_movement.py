@@ -1,5 +1,6 @@
 """Data movement computes what ONNX Runtime computes."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -115,6 +116,22 @@ def test_gather(axis: int, shape: tuple[int, ...], dtype: type) -> None:
 def test_gather_outside_the_table_is_refused(index: int) -> None:
     with pytest.raises(InputError, match=f"gather reads index {index} of an axis that has 4"):
         run_ours(Kind.GATHER, [numbers((4, 2)), int64([0, index])], {"axis": 0})
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_floats_come_back_wide(dtype: type) -> None:
+    table, indices = numbers((6, 4)).astype(dtype), int64([5, -6])
+    wide = table.astype(np.float32)
+    np.testing.assert_array_equal(
+        run_ours(Kind.GATHER, [table, indices], {"axis": 0})[0], wide[[5, 0]]
+    )
+    box: dict[str, Attribute] = {"starts": (5, 0), "stops": (-1, 4), "steps": (-2, 3)}
+    np.testing.assert_array_equal(run_ours(Kind.SLICE, [table], box)[0], wide[5::-2, 0:4:3])
+    parts = run_ours(Kind.SPLIT, [table], {"axis": 1, "sizes": (1, 3)}, results=2)
+    np.testing.assert_array_equal(parts[1], wide[:, 1:])
+    np.testing.assert_array_equal(
+        run_ours(Kind.TRANSPOSE, [table], {"permutation": (1, 0)})[0], wide.T
+    )
 
 
 @pytest.mark.parametrize("kind", [Kind.IDENTITY, Kind.RELAYOUT])

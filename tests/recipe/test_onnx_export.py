@@ -1,5 +1,7 @@
 """Exported recipes: number formats, functions, names and decisions."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -229,6 +231,26 @@ def test_host_calls_in_functions_see_the_names_they_know():
     assert [value.name for value in model.graph.output] == ["r"]
 
 
+def test_values_inside_a_group_keep_float32_and_casts_round():
+    types = dict.fromkeys(["x", "a", "y"], TensorType(DType.F16, (1,)))
+    steps = (
+        Operator("a", Kind.MUL, ("x", "x"), ("a",), {}),
+        Operator("b", Kind.SUB, ("a", "x"), ("y",), {}),
+    )
+    graph = Graph("g", ("x",), ("y",), (), types, steps)
+    x = np.array([0.0999], np.float16)
+    wide = np.float32(x) * np.float32(x) - np.float32(x)
+    (result,) = run_model(export_recipe(recipe_of(graph, 2), {}), {"x": x})
+    np.testing.assert_array_equal(result, wide.astype(np.float16))
+    rounded = Operator("r", Kind.CAST, ("a",), ("r",), {})
+    types = {**types, "r": types["x"], "a": TensorType(DType.F32, (1,))}
+    steps = (steps[0], rounded, replace(steps[1], inputs=("r", "x")))
+    graph = Graph("g", ("x",), ("y",), (), types, steps)
+    narrow = (np.float32(x) * np.float32(x)).astype(np.float16).astype(np.float32) - np.float32(x)
+    (result,) = run_model(export_recipe(recipe_of(graph, 3), {}), {"x": x})
+    np.testing.assert_array_equal(result, narrow.astype(np.float16))
+
+
 def test_names_that_look_like_intermediate_ones_do_not_clash():
     types = dict.fromkeys(["x", "y", "y:sigmoid1", "y:wide1"], TensorType(DType.F16, (2,)))
     operators = (
@@ -239,3 +261,49 @@ def test_names_that_look_like_intermediate_ones_do_not_clash():
     feeds = {"x": np.array([0.5, 1.5], np.float16)}
     model = export_recipe(recipe_of(graph), {})
     assert_close(run_model(model, feeds)[0], interpret(graph, {}, feeds)["y"], 2e-3, "y")
+
+
+def test_host_calls_of_one_group_may_know_one_value_by_different_names():
+    """A compiler may narrow a value: the calls then read copies under other names."""
+    text = (
+        "g (float[3] x) => (float[3] y, float[3] z) "
+        "{ r = Relu(x) y = Hardmax<axis=0>(r) z = CumSum(r, a) }"
+    )
+    model = parse(text.replace("{ r", "<int64 a = {0}> { r", 1))
+    graph, constants = import_model(model)
+    relu, first, second = graph.operators
+    types = {**graph.types, "r": TensorType(DType.F16, (3,))}
+    types |= dict.fromkeys(("wide 1", "wide 2"), TensorType(DType.F32, (3,)))
+    operators = (
+        relu,
+        Operator("up 1", Kind.CAST, ("r",), ("wide 1",), {}),
+        Operator("up 2", Kind.CAST, ("r",), ("wide 2",), {}),
+        replace(first, inputs=("wide 1",)),
+        replace(second, inputs=("wide 2", "a")),
+    )
+    narrow = replace(graph, types=types, operators=operators)
+    exported = export_recipe(recipe_of(narrow, 5), constants)
+    onnx.checker.check_model(exported)
+    x = np.array([0.5, -1, 2], np.float32)
+    y, z = run_model(exported, {"x": x})
+    np.testing.assert_array_equal(y, [0, 0, 1])
+    np.testing.assert_array_equal(z, [0.5, 0.5, 2.5])
+
+
+def test_a_subgraph_gives_way_where_it_would_hide_a_value():
+    text = (
+        "g (bool c, float[3] x) => (float[3] y) { h = Relu(x) "
+        "y = If (c) <then_branch = t () => (float[3] a) { k = Neg(h) a = Exp(k) }, "
+        "else_branch = f () => (float[3] b) { b = Exp(h) }> }"
+    )
+    graph, constants = import_model(parse(text))
+    relu, call = graph.operators
+    types = {**graph.types, "k": graph.types["h"]}
+    del types["h"]
+    operators = (replace(relu, outputs=("k",)), replace(call, inputs=("c", "k")))
+    graph = replace(graph, types=types, operators=operators)
+    exported = export_recipe(recipe_of(graph), constants)
+    onnx.checker.check_model(exported)
+    x = np.array([0.5, -1, 2], np.float32)
+    (y,) = run_model(exported, {"c": np.array(True), "x": x})
+    np.testing.assert_allclose(y, np.exp(-np.maximum(x, 0)), rtol=1e-6)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.elementwise import DIRECT
 from tests.recipe.onnx_models import check, host_types, kinds, parse
 
@@ -29,18 +30,18 @@ UNARY = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(DIRECT))
+@pytest.mark.parametrize("name", sorted([*DIRECT, "Mul"]))
 def test_direct(name):
     element = "bool" if name in LOGICAL else "float"
     result = "bool" if name in COMPARISONS | LOGICAL | {"IsNaN"} else "float"
-    operands = dict.fromkeys(DIRECT, 2) | dict.fromkeys(UNARY, 1) | {"Where": 3}
+    operands = dict.fromkeys([*DIRECT, "Mul"], 2) | dict.fromkeys(UNARY, 1) | {"Where": 3}
     names = ["a", "b", "c"][: operands[name]]
     shapes = ["[2,3,4]", "[3,1]", "[4]"]
     elements = ["bool", "float", "float"] if name == "Where" else [element] * 3
     given = ", ".join(f"{e}{s} {n}" for n, s, e in zip(names, shapes, elements, strict=False))
     model = parse(f"g ({given}) => ({result}[2,3,4] y) {{ y = {name}({', '.join(names)}) }}")
     graph = check(model)
-    assert kinds(graph) == [str(DIRECT[name])]
+    assert kinds(graph) == [str((DIRECT | {"Mul": Kind.MUL})[name])]
 
 
 @pytest.mark.parametrize(

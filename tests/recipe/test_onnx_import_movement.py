@@ -99,7 +99,6 @@ def test_pad_with_axes():
         ("i = Constant<value_ints=[2,0,0]>() y = Gather<axis=1>(x, i)", "[2,3,4]", ["gather"]),
         ("k = Constant<value_int=1>() y = Trilu(x, k)", "[2,3,4]", ["where"]),
         ("k = Constant<value_int=-1>() y = Trilu<upper=0>(x, k)", "[2,3,4]", ["where"]),
-        ("i = Constant<value_ints=[1,0]>() y = GatherND(x, i)", "[4]", ["host_call"]),
         ("y = CumSum(x, z)", "[2,3,4]", ["host_call"]),
     ],
 )
@@ -108,6 +107,37 @@ def test_views_and_copies(text, shape, expected):
     graph = check(model)
     if expected is not None:
         assert kinds(graph) == expected
+
+
+@pytest.mark.parametrize(
+    ("indices", "attributes", "expected"),
+    [
+        ([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]], {}, ["reshape"]),
+        ([[0, 1], [1, 0], [1, 2]], {}, ["reshape", "slice"]),
+        ([[[0, 2]], [[-1, -3]], [[0, 2]]], {}, ["reshape", "gather", "reshape"]),
+        ([[1, 2, 3], [0, 0, 1]], {}, ["reshape", "gather"]),
+        ([[0], [1]], {"batch_dims": 1}, ["host_call"]),
+    ],
+)
+def test_gather_nd(indices, attributes, expected):
+    graph = check(one_node("GatherND", [2, 3, 4], attributes, [np.array(indices)]))
+    assert kinds(graph) == expected
+
+
+@settings(max_examples=40)
+@given(st.integers(-2, 1), st.integers(0, 9))
+def test_gather_elements(axis, seed):
+    random = np.random.default_rng(seed)
+    extent = (3, 4)[axis]
+    indices = random.integers(-extent, extent, (2, 3))
+    graph = check(one_node("GatherElements", [3, 4], {"axis": axis}, [indices]))
+    assert "host_call" not in kinds(graph)
+
+
+def test_gather_elements_by_computed_indices_runs_on_the_host():
+    text = "g (float[3] x, int64[2] i) => (float[2] y) { y = GatherElements(x, i) }"
+    graph = check(parse(text))
+    assert graph.operators[0].attributes["why"] == "its indices are computed"
 
 
 def test_split_sizes_and_an_unread_part():

@@ -260,12 +260,62 @@ def test_block_quantised_weights_of_4_bits_become_floats():
     np.testing.assert_allclose(constants["r"], expected, rtol=1e-6)
 
 
-def test_dynamic_quantisation_keeps_its_meaning():
+WEIGHTS = "{1,-2,3,4,-5,6,7,8,-9,10,11,12,-13,14,15,16,17,-18}"
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero"),
+    [
+        ("float ws = {0.02}", "int8 z = {1}"),
+        ("float[3] ws = {0.02, 0.01, 0.03}", "int8[3] z = {1, 0, 2}"),
+        ("float[3] ws = {0.02, 0.01, 0.03}", "int8 z = {0}"),
+    ],
+)
+def test_dynamic_quantisation_is_a_matmul_of_dequantised_values(scale, zero):
     text = (
-        "g (float[2,6] x) => (float[2,3] y) "
-        "<int8[6,3] w = {1,-2,3,4,-5,6,7,8,-9,10,11,12,-13,14,15,16,17,-18}, int8 z = {1}, "
-        "float ws = {0.02}> "
+        f"g (float[2,6] x) => (float[2,3] y) <int8[6,3] w = {WEIGHTS}, {zero}, {scale}> "
         "{ q, s, p = DynamicQuantizeLinear(x) i = MatMulInteger(q, w, p, z) f = Cast<to=1>(i) "
         "t = Mul(s, ws) y = Mul(f, t) }"
     )
-    check(parse(text))
+    graph = check(parse(text))
+    assert kinds(graph) == ["host_call", "dequantize", "dequantize", "matmul"]
+
+
+def test_an_integer_product_whose_sums_are_read_stays():
+    text = (
+        f"g (float[2,6] x) => (float[2,3] y, int32[2,3] i) <int8[6,3] w = {WEIGHTS}, "
+        "int8 z = {1}, float ws = {0.02}> "
+        "{ q, s, p = DynamicQuantizeLinear(x) i = MatMulInteger(q, w, p, z) f = Cast<to=1>(i) "
+        "t = Mul(s, ws) y = Mul(f, t) }"
+    )
+    assert host_types(check(parse(text))) == ["DynamicQuantizeLinear", "MatMulInteger"]
+
+
+def test_dynamic_convolution():
+    text = (
+        "g (float[1,2,5,5] x) => (float[1,1,3,3] y) <uint8[1,2,3,3] w = "
+        "{1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18}, uint8 z = {9}, float ws = {0.02}> "
+        "{ q, s, p = DynamicQuantizeLinear(x) i = ConvInteger(q, w, p, z) f = Cast<to=1>(i) "
+        "t = Mul(s, ws) y = Mul(t, f) }"
+    )
+    assert kinds(check(parse(text))) == ["host_call", "dequantize", "dequantize", "conv"]
+
+
+def test_matmul_integer_to_float():
+    constants = {
+        "i1": bytes_of((6, 5), np.int8),
+        "i2": SCALE,
+        "i3": np.linspace(0.01, 0.03, 5, dtype=np.float32),
+        "i4": ZERO,
+        "i5": np.zeros(5, np.int8),
+        "i6": np.linspace(-1, 1, 5, dtype=np.float32),
+    }
+    model = model_of(
+        "MatMulIntegerToFloat",
+        {"i0": (TensorProto.UINT8, [2, 3, 6])},
+        (TensorProto.FLOAT, [2, 3, 5]),
+        constants,
+        domain="com.microsoft",
+    )
+    graph = check(model, {"i0": bytes_of((2, 3, 6))})
+    assert kinds(graph) == ["dequantize", "dequantize", "matmul"]

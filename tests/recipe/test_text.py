@@ -155,7 +155,7 @@ def attribute_types(recipe: Recipe) -> list[object]:
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(recipes())
 def test_every_recipe_reads_back_equal(recipe: Recipe) -> None:
     text = print_recipe(recipe)

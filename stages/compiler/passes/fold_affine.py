@@ -80,7 +80,7 @@ def _folded(
     if bias_name and bias_name not in editor.constants:
         return None
     numpy_type = weights.dtype
-    if kind is Kind.DIV and not vector.all() or not DType.of(numpy_type).is_float:
+    if (kind is Kind.DIV and not vector.all()) or not DType.of(numpy_type).is_float:
         return None
     bias: _Vector = np.zeros(vector.shape)
     if bias_name:

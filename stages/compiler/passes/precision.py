@@ -8,13 +8,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stages.compiler.draft import Draft
-from stages.compiler.support import device_dtype, engine_of, refusal
+from stages.compiler.support import (
+    CONTRACTIONS,
+    POINTWISE,
+    device_dtype,
+    engine_of,
+    refusal,
+)
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
 
+_SCALARS = 1
+_SMALL = 16  # a parameter has at most a sixteenth of the elements that it acts on
 _F16_MAX = 65504.0
 _F16_STAND_IN = 32768.0
 
@@ -101,7 +109,21 @@ class _Retyping:
             return current
         if member.kind is Kind.QUANTIZE and self._takes(group, current):
             return current
+        if value in self.constants and self._is_parameter(value, member):
+            return DType.F32 if current is DType.F64 else current
         return device_dtype(current, self.spec)
+
+    def _is_parameter(self, value: str, member: Operator) -> bool:
+        """Whether a constant is small beside what it acts on: biases, scales, shifts and numbers
+        enter at the precision of the accumulator, so nothing is gained by rounding them."""
+        count = self.types[value].element_count
+        result = self.draft.graph.types[member.outputs[0]].element_count
+        if member.kind in CONTRACTIONS:
+            return value not in member.inputs[:2] and count <= max(_SCALARS, result // _SMALL)
+        if member.kind in (Kind.LAYER_NORM, Kind.INSTANCE_NORM):
+            return value in member.inputs[1:]
+        pointwise = member.kind in POINTWISE - {Kind.WHERE}
+        return pointwise and count <= max(_SCALARS, result // _SMALL)
 
     def _takes(self, group: Group, dtype: DType) -> bool:
         """Whether a group that begins with a quantize reads this type as it is."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import helper
 
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_export.emitter import Emitter, Exporter
 from stages.recipe.onnx_export.host_node import host_node, words
+from stages.recipe.onnx_export.renaming import renamed_node
 from stages.tensors import DType
 
 _OPSET_17_QUANTISED = (DType.I8, DType.U8)
@@ -100,18 +100,12 @@ def _dequantize_spelled_out(e: Emitter) -> None:
 
 
 def host_call(e: Emitter) -> None:
-    """The original node, between names that it knows and those of the recipe."""
-    known = dict(zip(words(e.operator, "names"), e.operator.inputs, strict=True))
-    for name, value in known.items():
-        if name != value:
-            e.nodes.append(helper.make_node("Identity", [value], [name], f"{name}:name"))
-    node = host_node(e.operator)
+    """The original node under the recipe's names."""
+    names = dict(zip(words(e.operator, "names"), e.operator.inputs, strict=True))
+    names |= dict(zip(words(e.operator, "results"), e.operator.outputs, strict=True))
+    node = renamed_node(host_node(e.operator), names, e.types)
     node.name = e.operator.name
     e.nodes.append(node)
-    results = zip(words(e.operator, "results"), e.operator.outputs, strict=True)
-    for name, value in results:
-        if name != value:
-            e.nodes.append(helper.make_node("Identity", [name], [value], f"{value}:name"))
 
 
 TABLE: dict[Kind, Exporter] = {

@@ -25,11 +25,12 @@ from stages.recipe.kinds import Kind
 from stages.recipe.onnx_export.emitter import type_code
 from stages.recipe.onnx_export.host_node import host_opsets
 from stages.recipe.onnx_export.table import operator_to_nodes
-from stages.tensors import Array
+from stages.tensors import Array, DType, TensorType
 
 DOMAIN = "recipe"
 _IR_VERSION = 10  # the first with metadata on nodes
 _OPSET = 17
+_ROUNDING = (Kind.CAST, Kind.QUANTIZE, Kind.HOST_CALL)
 
 
 def export_recipe(recipe: Recipe, constants: Mapping[str, Array]) -> ModelProto:
@@ -86,9 +87,8 @@ def _function(
         output for operator in members for output in operator.outputs if output in outside
     ] or list(members[-1].outputs)
     opset = opsets[""]
-    nodes = [
-        node for operator in members for node in operator_to_nodes(operator, graph.types, opset)
-    ]
+    types = _types_inside(graph, members, outputs)
+    nodes = [node for operator in members for node in operator_to_nodes(operator, types, opset)]
     return helper.make_function(
         DOMAIN,
         name,
@@ -97,6 +97,22 @@ def _function(
         nodes,
         _imports(opsets),
     )
+
+
+def _types_inside(
+    graph: Graph, members: Sequence[Operator], outputs: Sequence[str]
+) -> dict[str, TensorType]:
+    """Value types as a kernel keeps them: narrow floats are float32 until they leave the group.
+
+    Only `cast` and `quantize` round inside.
+    """
+    types = dict(graph.types)
+    for operator in members:
+        for name in operator.outputs:
+            is_narrow = types[name].dtype in (DType.F16, DType.BF16)
+            if is_narrow and name not in outputs and operator.kind not in _ROUNDING:
+                types[name] = TensorType(DType.F32, types[name].shape)
+    return types
 
 
 def _opsets(operators: Sequence[Operator]) -> dict[str, int]:

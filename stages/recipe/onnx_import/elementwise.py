@@ -14,7 +14,6 @@ from stages.tensors import DType, TensorType
 DIRECT: dict[str, Kind] = {
     "Add": Kind.ADD,
     "Sub": Kind.SUB,
-    "Mul": Kind.MUL,
     "Div": Kind.DIV,
     "PRelu": Kind.PRELU,
     "Equal": Kind.EQUAL,

@@ -171,6 +171,17 @@ def qlinear_concat(t: Translation) -> None:
     store(t, joined, y_scale, y_zero)
 
 
+def matmul_integer_to_float(t: Translation) -> None:
+    """MatMulIntegerToFloat: a, b, their scales, their zero points, a float bias."""
+    a, b, a_scale, b_scale = t.operands()[:4]
+    left = real(t, a, a_scale, t.operand(4))
+    right = real(t, b, b_scale, t.operand(5), t.type(b).rank - 1)
+    if not t.has(6):
+        matmul_of(t, left, right)
+        return
+    t.emit(Kind.MATMUL, (left, right, t.operand(6)))
+
+
 def qgemm(t: Translation) -> None:
     """QGemm: a float result where it has no output format."""
     a, a_scale, a_zero, b, b_scale, b_zero = t.operands()[:6]
@@ -211,6 +222,7 @@ TABLE: dict[str, Translator] = {
     "QLinearAveragePool": qlinear_average_pool,
     "QLinearConcat": qlinear_concat,
     "QGemm": qgemm,
+    "MatMulIntegerToFloat": matmul_integer_to_float,
     "QuantizeLinear": quantize,
     "DequantizeLinear": dequantize,
 }

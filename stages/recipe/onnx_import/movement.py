@@ -184,34 +184,6 @@ def tile(t: Translation) -> None:
     t.emit(Kind.RESHAPE, (copies,), {"shape": t.result.shape})
 
 
-def gather(t: Translation) -> None:
-    """Gather; constant indices that walk an activation in equal steps are a slice."""
-    table, indices = t.operand(0), t.operand(1)
-    axis = axis_of(t.node.integer("axis", 0), t.type(table).rank)
-    data = t.data(indices)
-    if data is None or t.data(table) is not None or not data.size or data.ndim > 1:
-        t.emit(Kind.GATHER, (table, indices), {"axis": axis})
-        return
-    extent = t.shape(table)[axis]
-    places = [axis_of(int(place), extent) for place in np.asarray(data).reshape(-1)]
-    step = places[1] - places[0] if len(places) > 1 else 1
-    walk = range(places[0], places[-1] + (1 if step > 0 else -1), step) if step else range(0)
-    if places != list(walk) or step < 0:
-        t.emit(Kind.GATHER, (table, indices), {"axis": axis})
-        return
-    bounds = [(0, size, 1) for size in t.shape(table)]
-    bounds[axis] = (walk.start, walk.stop, step)
-    if data.ndim == 1:
-        emit_slice(t, table, bounds)
-        return
-    kept = tuple(1 if i == axis else size for i, size in enumerate(t.shape(table)))
-    row = TensorType(t.result.dtype, kept)
-    picked = table
-    if extent != 1:
-        picked = t.step(Kind.SLICE, (table,), row, slice_attributes(bounds))
-    t.emit(Kind.RESHAPE, (picked,), {"shape": t.result.shape})
-
-
 def depth_to_space(t: Translation) -> None:
     """DepthToSpace as reshape, transpose, reshape."""
     x = t.operand(0)
@@ -268,7 +240,6 @@ TABLE: dict[str, Translator] = {
     "Pad": pad,
     "Expand": expand,
     "Tile": tile,
-    "Gather": gather,
     "DepthToSpace": depth_to_space,
     "SpaceToDepth": space_to_depth,
     "ConstantOfShape": constant_of_shape,

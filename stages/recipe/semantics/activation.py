@@ -19,7 +19,8 @@ def sigmoid(x: Values) -> Values:
     result = np.asarray(np.negative(x))  # of a scalar numpy makes no array
     np.exp(result, out=result)
     result += 1
-    return np.reciprocal(result, out=result)
+    np.reciprocal(result, out=result)
+    return result
 
 
 def softplus(x: Values) -> Values:

@@ -24,7 +24,7 @@ from stages.tensors import Array, DType, TensorType
 
 Meaning = Callable[[Operator, Sequence[Values | None], Sequence[TensorType]], tuple[Values, ...]]
 
-_MEANINGS: dict[Kind, Meaning] = {
+MEANINGS: dict[Kind, Meaning] = {
     Kind.CONV: contraction.conv,
     Kind.CONV_TRANSPOSE: contraction.conv_transpose,
     Kind.MATMUL: contraction.matmul,
@@ -57,6 +57,9 @@ _MEANINGS: dict[Kind, Meaning] = {
     Kind.DEQUANTIZE: formats.dequantize,
 }
 
+_PICKS = frozenset({Kind.GATHER, Kind.SLICE, Kind.SPLIT})
+"""These copy a part of their operand: its elements are widened afterwards, only those taken."""
+
 _HALF_BITS = np.array(0x8FFFE000, np.uint32).view(np.int32)
 _HALF_EXPONENT = np.float32(2.0**112)
 
@@ -74,11 +77,13 @@ def evaluate(
         InputError: an index or a shape that depends on data is out of range.
         ValueError: the operator is a `host_call`, which has no meaning here.
     """
-    meaning = _MEANINGS.get(operator.kind)
+    meaning = MEANINGS.get(operator.kind)
     if meaning is None:
         raise ValueError(f"{operator.kind} {operator.name!r} runs in the host's own runtime")
     with np.errstate(all="ignore"):
-        results = meaning(operator, [_widened(operand) for operand in operands], result_types)
+        if operator.kind not in _PICKS:
+            operands = [_widened(operand) for operand in operands]
+        results = meaning(operator, operands, result_types)
     return tuple(
         _settled(result, type_) for result, type_ in zip(results, result_types, strict=True)
     )
@@ -91,8 +96,8 @@ def rounded(array: Array, type_: TensorType) -> Array:
 
 
 def _widened(operand: Array | None) -> Values | None:
-    if operand is None:
-        return None
+    if operand is None or operand.dtype.itemsize != 2:
+        return operand
     if operand.dtype == np.float16:
         return _from_half(operand)
     return operand.astype(np.float32) if operand.dtype == DType.BF16.numpy else operand
@@ -115,7 +120,9 @@ def _from_half(half: Array) -> Values:
 
 
 def _settled(result: Values, type_: TensorType) -> Array:
-    wanted = type_.dtype.numpy
-    if type_.dtype.is_float and type_.dtype is not DType.F64:
-        wanted = DType.F32.numpy
-    return np.asarray(result).astype(wanted, copy=False)
+    if not type_.dtype.is_float:
+        return np.asarray(result).astype(type_.dtype.numpy, copy=False)
+    wanted = DType.F64.numpy if type_.dtype is DType.F64 else DType.F32.numpy
+    wide = _widened(np.asarray(result))
+    assert wide is not None
+    return wide.astype(wanted, copy=False)

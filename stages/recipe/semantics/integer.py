@@ -92,7 +92,7 @@ def _sums(operator: Operator, x: Quantized, weight: Quantized) -> Values:
     """
     left, right = x.centred(), weight.centred().astype(np.float32)
     peak = float(max(left.max(initial=0), -int(left.min(initial=0))))
-    blocks = _blocks(_magnitudes(operator, right), peak)
+    blocks = _blocks(operator, np.abs(right), peak)
     if len(blocks) == 1:
         return _product(operator, left.astype(np.float32), right)
     if not blocks or (operator.kind is Kind.CONV and operator.integer("group") > 1):
@@ -121,31 +121,26 @@ def _cut(array: Values, axis: int, start: int, stop: int) -> Values:
     return np.asarray(array[(*(slice(None),) * place, slice(start, stop))])
 
 
-def _magnitudes(operator: Operator, weight: Values) -> Values:
-    """Sums of |weight| [columns, reduction] that bound every output's partial sums."""
-    size = np.abs(weight)
-    if operator.kind is Kind.CONV:
-        return np.asarray(size.reshape(*size.shape[:2], -1).sum(axis=2))
-    if size.ndim == 1:
-        return size[None]
-    return np.asarray(size.reshape(-1, *size.shape[-2:]).max(axis=0, initial=0).T)
-
-
-def _blocks(magnitudes: Values, peak: float) -> list[tuple[int, int]]:
+def _blocks(operator: Operator, size: Values, peak: float) -> list[tuple[int, int]]:
     """Equal ranges of the reduction axis, few enough, in which no partial sum passes 2**24.
 
-    Empty where even ranges of one element would.
+    `size` are the magnitudes of the weights, `peak` the largest of x. Empty where even a range of
+    one element would.
     """
-    width = magnitudes.shape[1]
+    is_conv = operator.kind is Kind.CONV
+    width = size.shape[1] if is_conv else size.shape[max(size.ndim - 2, 0)]
+    if size.size == 0:
+        return [(0, width)]
+    columns = 1 if size.ndim == 1 else size.shape[-1]
+    lines = size.reshape(size.shape[0], -1) if is_conv else size.reshape(-1, width, columns)
+    unit = lines.shape[1] // width
     limit = _EXACT / max(peak, 1.0)
     count = 1
-    while count <= max(width, 1):
+    while count <= width:
         places = np.linspace(0, width, count + 1).astype(int)
-        if magnitudes.size == 0:
-            return [(0, width)]
-        worst = float(np.add.reduceat(magnitudes, places[:-1], axis=1).max())
+        worst = float(np.add.reduceat(lines, places[:-1] * unit, axis=1).max())
         if worst <= limit:
-            return [(int(a), int(b)) for a, b in pairwise(places)]
+            return [(int(start), int(stop)) for start, stop in pairwise(places)]
         count = max(count + 1, min(int(worst * count / limit / 2), width))
     return []
 

@@ -43,7 +43,8 @@ def interpret(
         else:
             results = evaluate(operator, operands, types)
         for name, result, type_ in zip(operator.outputs, results, types, strict=True):
-            values[name] = rounded(result, type_)
+            if readers[name] or name in wanted:
+                values[name] = rounded(result, type_)
         for name in operator.operands:
             readers[name] -= 1
             if not readers[name] and name not in wanted:

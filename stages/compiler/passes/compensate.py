@@ -1,0 +1,135 @@
+"""Bias correction: the mean error of weights rounded to f16 goes into the bias, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.compiler.draft import Draft, GraphEditor
+from stages.hardware.spec import HardwareSpec
+from stages.recipe.graph import Graph, Operator
+from stages.recipe.kinds import Kind
+from stages.recipe.semantics.evaluation import evaluate
+from stages.tensors import Array, DType, TensorType
+
+_Doubles = NDArray[np.float64]
+_MEAN_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CompensateRounding:
+    """Adds `(w - f16(w)) . mean(x)` to the bias of each contraction (Nagel et al., "Data-Free
+    Quantization Through Weight Equalization and Bias Correction", 2019, section 4.2).
+
+    `sample` feeds the graph once, in f64: a mean is the same on every machine but for its last
+    bits, which are dropped. Behind an operator that only the host knows nothing is corrected.
+    """
+
+    sample: Mapping[str, Array]
+    name: str = "compensate_rounding"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Correct every contraction whose weights the device will hold in f16."""
+        if spec.float_dtype is not DType.F16 or not _any_corrected(draft):
+            return draft
+        editor = GraphEditor(draft)
+        for operator, mean in _means(draft.graph, draft.constants, self.sample):
+            _correct(operator, mean, editor)
+        return editor.finish()
+
+
+def _any_corrected(draft: Draft) -> bool:
+    return any(_weights(op, draft.constants) is not None for op in draft.graph.operators)
+
+
+def _weights(operator: Operator, constants: Mapping[str, Array]) -> Array | None:
+    """The weights of a contraction that can be corrected."""
+    if operator.kind not in (Kind.CONV, Kind.MATMUL):
+        return None
+    weights = constants.get(operator.inputs[1])
+    if weights is None or weights.dtype != np.float32:
+        return None
+    if operator.kind is Kind.MATMUL and weights.ndim != 2:
+        return None
+    bias = operator.inputs[2] if len(operator.inputs) > 2 else ""
+    return weights if not bias or bias in constants else None
+
+
+def _means(
+    graph: Graph, constants: Mapping[str, Array], sample: Mapping[str, Array]
+) -> Iterator[tuple[Operator, _Doubles]]:
+    """Each contraction to be corrected, with the mean of its operand for each input channel."""
+    values: dict[str, Array] = {name: _doubled(sample[name]) for name in graph.inputs}
+    values |= {name: _doubled(data) for name, data in constants.items()}
+    last_use = {name: op.name for op in graph.operators for name in op.operands}
+    for operator in graph.operators:
+        if any(name not in values for name in operator.operands):
+            continue
+        if _weights(operator, constants) is not None:
+            x = values[operator.inputs[0]]
+            axes = tuple(axis for axis in range(x.ndim) if axis != _channel(operator, x.ndim))
+            yield operator, _rounded(np.asarray(x.mean(axis=axes), np.float64))
+        if operator.kind is not Kind.HOST_CALL:
+            values.update(_evaluated(operator, graph, values))
+        for name in set(operator.operands):
+            if last_use[name] == operator.name and name not in graph.outputs:
+                del values[name]
+
+
+def _evaluated(
+    operator: Operator, graph: Graph, values: Mapping[str, Array]
+) -> Iterator[tuple[str, Array]]:
+    operands = [values[name] if name else None for name in operator.inputs]
+    types = [_double_type(graph.types[name]) for name in operator.outputs]
+    results = evaluate(operator, operands, types)
+    return zip(operator.outputs, results, strict=True)
+
+
+def _doubled(data: Array) -> Array:
+    return data.astype(np.float64) if DType.of(data.dtype).is_float else data
+
+
+def _double_type(tensor_type: TensorType) -> TensorType:
+    return TensorType(DType.F64, tensor_type.shape) if tensor_type.dtype.is_float else tensor_type
+
+
+def _channel(operator: Operator, rank: int) -> int:
+    return 1 if operator.kind is Kind.CONV else rank - 1
+
+
+def _rounded(mean: _Doubles) -> _Doubles:
+    """The mean with `_MEAN_BITS` significant bits: sums in another order give the same."""
+    mantissa, exponent = np.frexp(mean)
+    kept = np.rint(mantissa * 2**_MEAN_BITS) / 2**_MEAN_BITS
+    return np.asarray(np.ldexp(kept, exponent), np.float64)
+
+
+def _correct(operator: Operator, mean: _Doubles, editor: GraphEditor) -> None:
+    weights = editor.constants[operator.inputs[1]]
+    exact = np.asarray(weights, np.float64)
+    with np.errstate(over="ignore"):
+        lost = exact - weights.astype(np.float16).astype(np.float64)
+    if not np.isfinite(lost).all() or not np.isfinite(mean).all():
+        return
+    missing = _missing(operator, lost, mean)
+    bias = np.zeros(missing.shape)
+    if len(operator.inputs) > 2 and operator.inputs[2]:
+        held = np.asarray(editor.constants[operator.inputs[2]], np.float64)
+        if held.size not in (1, missing.size):
+            return
+        bias = np.broadcast_to(held.reshape(-1), missing.shape)
+    name = editor.add_constant(f"{operator.name}.bias", (bias + missing).astype(np.float32))
+    editor.put(replace(operator, inputs=(*operator.inputs[:2], name)))
+
+
+def _missing(operator: Operator, lost: _Doubles, mean: _Doubles) -> _Doubles:
+    """What rounding takes from the mean of each output channel."""
+    if operator.kind is Kind.MATMUL:
+        return np.asarray((mean[:, None] * lost).sum(axis=0), np.float64)
+    groups = operator.integer("group")
+    per_input = lost.reshape(*lost.shape[:2], -1).sum(axis=2)
+    inputs = mean.reshape(groups, -1).repeat(lost.shape[0] // groups, axis=0)
+    return np.asarray((per_input * inputs).sum(axis=1), np.float64)

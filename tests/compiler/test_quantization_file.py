@@ -1,0 +1,94 @@
+"""The quantisation file: what it says, and how it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stages.compiler.quantization import Range, load_quantization
+from stages.errors import InputError
+from stages.recipe.graph import Graph
+from tests.compiler.passing import draft_of
+
+
+def graph() -> Graph:
+    return draft_of(
+        """
+        input %image : f32[1,4]
+        %hidden : f32[1,4] = relu(%image) # act
+        %y : f32[1,4] = neg(%hidden)
+        output %y
+        """
+    ).graph
+
+
+def load(folder: Path, text: str):
+    path = folder / "ranges.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_quantization(path, graph())
+
+
+def test_ranges_hold_zero(tmp_path: Path) -> None:
+    loaded = load(
+        tmp_path,
+        """
+version: 1
+model: m
+activations:
+  image: {min: -2.5, max: 1}
+  hidden: {min: 1.0, max: 6.0}
+  y: {min: -3, max: -1}
+keep: [act]
+""",
+    )
+    assert loaded.ranges == {
+        "image": Range(-2.5, 1.0),
+        "hidden": Range(0.0, 6.0),
+        "y": Range(-3.0, 0.0),
+    }
+    assert loaded.keep == {"act"}
+
+
+HEAD = "version: 1\nmodel: m\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "hint"),
+    [
+        ("version: 1\nmodel: other\nactivations: {y: {min: 0, max: 1}}", "'other'", "`model`"),
+        (HEAD + "activations: {imag: {min: 0, max: 1}}", "tensor 'imag'", "'image'?"),
+        (HEAD + "activations: {zzzzz: {min: 0, max: 1}}", "'zzzzz'", "another model"),
+        (HEAD + "activations: {y: {min: 0, max: 1}}\nkeep: [atc]", "operator 'atc'", "'act'?"),
+        (HEAD + "activations: {y: {min: 2, max: 1}}", "[2, 1]", "min < max"),
+        (HEAD + "activations: {y: {min: 0, max: 0}}", "[0, 0]", "min < max"),
+        (HEAD + "activations: {y: {min: .nan, max: 1}}", "finite", "form"),
+        (HEAD + "activations: {y: {min: 0, max: .inf}}", "finite", "form"),
+        (HEAD + "activations: {y: {min: '0', max: 1}}", "'0'", "form"),
+        (HEAD + "activations: {y: {min: 0}}", "activations.y.max", "form"),
+        (HEAD + "activations: {y: {min: 0, max: 1, mid: 2}}", "activations.y.mid", "form"),
+        (HEAD + "activations: {}", "activations", "form"),
+        ("version: 2\nmodel: m\nactivations: {y: {min: 0, max: 1}}", "version", "form"),
+        (HEAD + "activations: {y: {min: 0, max: 1}", "can't be read", "YAML"),
+        ("just words", "the whole file", "form"),
+        ("", "the whole file", "form"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str, problem: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(tmp_path, text)
+    assert problem in caught.value.problem
+    assert hint in caught.value.hint
+    assert "ranges.yaml" in caught.value.where
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="can't be read"):
+        load_quantization(tmp_path / "none.yaml", graph())
+
+
+def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ranges.yaml"
+    path.write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(InputError, match="can't be read"):
+        load_quantization(path, graph())

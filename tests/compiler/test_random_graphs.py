@@ -1,0 +1,50 @@
+"""Random models from end to end: compiled, judged by the rules, run, and compared with the model
+under ONNX Runtime. `python -m tests.compiler.campaign` runs as many as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stages.errors import CompileError
+from tests.compiler.judged import case_of, compile_and_judge
+from tests.compiler.model_builder import Item
+from tests.compiler.random_models import RandomModel, random_model
+from tests.compiler.specs import NAMES, hardware
+
+
+@dataclass(frozen=True)
+class DrawnChoices:
+    """Decisions that hypothesis draws, and shrinks."""
+
+    draw: st.DrawFn
+
+    def integer(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    def pick(self, items: Sequence[Item]) -> Item:
+        return items[self.integer(0, len(items) - 1)]
+
+
+@st.composite
+def models(draw: st.DrawFn) -> RandomModel:
+    return random_model(DrawnChoices(draw), 8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_random_model_computes_the_same_on_the_device(name: str) -> None:
+    @settings(max_examples=30, suppress_health_check=list(HealthCheck))
+    @given(models())
+    def check(made: RandomModel) -> None:
+        case = case_of(made.model, made.feeds)
+        try:
+            compile_and_judge(case, hardware(name))
+        except CompileError as error:
+            assert "%" in str(error), "a refusal names the tensor"
+            assert "K" in name, "a small model fits the whole device"
+
+    check()
