@@ -20,7 +20,7 @@ export DVC_NO_ANALYTICS := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := run
-.PHONY: run test check bench clean setup
+.PHONY: run test check bench lock clean setup
 
 run: setup
 	$(BIN)/recipe run $(MODEL) $(addprefix --hardware ,$(HARDWARE))
@@ -37,6 +37,13 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m flows.bench
+
+# Pins every package, for Python 3.11 to 3.13, with hashes; run it after changing dependencies.
+lock: setup
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml build-requirements.in --extra dev --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --quiet \
+		--custom-compile-command "make lock" --output-file requirements.lock
 
 clean:
 	rm -rf out build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
