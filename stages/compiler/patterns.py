@@ -13,7 +13,7 @@ from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import DType
 
-_COMMUTATIVE = frozenset({Kind.ADD, Kind.MUL, Kind.MAXIMUM, Kind.MINIMUM})
+COMMUTATIVE = frozenset({Kind.ADD, Kind.MUL, Kind.MAXIMUM, Kind.MINIMUM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _match_operator(
         return
     operators = {**found.operators, pattern.label: operator} if pattern.label else found.operators
     started = Match(found.values, operators, found.inside | {operator.name})
-    orders = permutations(operator.inputs) if operator.kind in _COMMUTATIVE else [operator.inputs]
+    orders = permutations(operator.inputs) if operator.kind in COMMUTATIVE else [operator.inputs]
     for order in orders:
         yield from _match_all(pattern.operands, tuple(order), started, editor)
 

@@ -23,7 +23,8 @@ from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Graph
-from stages.recipe.verify import verify, verify_draft
+from stages.recipe.verify import verify
+from stages.recipe.verify import verify
 from stages.tensors import Array
 
 
@@ -73,7 +74,7 @@ def compile_graph(
     draft = first_draft(graph, constants, spec)
     for step in passes(quantization, sample):
         draft = step.run(draft, spec)
-        verify_draft(draft.recipe)
+        verify(draft.recipe, draft.constants)
     planned, memory = Assignment(draft, spec).run()
     verify(planned.recipe)
     plan, weights = PlanEmitter(planned, memory, spec).emit()

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from stages.errors import InputError
-from stages.normalizer.widening import holds_bfloat16, widen_bfloat16
+from stages.normalizer.widening import compute_in_float32, holds_other_floats
 from stages.tensors import Array
 
 _FATAL_ONLY = 4
@@ -27,8 +27,9 @@ class OnnxRuntimeReference:
     """Runs a model on one thread, deterministically, with graph optimisation disabled.
 
     Disabled, a quantised graph computes its float meaning: each QuantizeLinear and
-    DequantizeLinear by itself, nothing fused. bfloat16, which ONNX Runtime's CPU kernels lack,
-    is computed in float32: the results then are the float meaning of the same graph.
+    DequantizeLinear by itself, nothing fused. Where ONNX Runtime lacks kernels (bfloat16; float64
+    in convolutions, say) the graph is computed in float32, and `is_widened` says so: the results
+    then are float32, and the float meaning of the same graph.
     """
 
     def __init__(self, model: onnx.ModelProto | Path) -> None:
@@ -43,10 +44,10 @@ class OnnxRuntimeReference:
         try:
             session = _session(model, where)
         except InputError:
-            if not holds_bfloat16(_message(model)):
+            if not holds_other_floats(_message(model)):
                 raise
         if session is None or _takes_bfloat16(session):
-            session = _session(widen_bfloat16(_message(model)), where)
+            session = _session(compute_in_float32(_message(model)), where)
             self.is_widened = True
         self._session = session
         self._dtypes: dict[str, np.dtype[Any]] = {
@@ -132,6 +133,12 @@ def onnxruntime_message(error: Exception) -> str:
     text = " ".join(str(error).split())
     text = re.sub(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", "", text)
     text = re.sub(r"/\S*onnxruntime\S*:\d+ \S.*?\) ", "", text)
+    text = re.sub(
+        r"Non-zero status code returned while running (\w+) node\. Name:'(.*?)' Status Message: ",
+        r"\1 '\2': ",
+        text,
+    )
+    text = re.sub(r"const \[with .*?\] ", "", text)
     text = re.sub(r"Load model from \S+ failed:\s*", "", text)
     return text.strip()
 
@@ -161,8 +168,10 @@ def _session(model: onnx.ModelProto | Path, where: str) -> Any:
             content, sess_options=options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # ONNX Runtime raises a dozen types with no common base
+        message = onnxruntime_message(error)
+        hint = "check the model with onnx.checker.check_model(MODEL, full_check=True)"
+        if "find an implementation" in message:
+            hint = "it has no kernel for these element types: export the model in float32"
         raise InputError(
-            f"ONNX Runtime refuses the model: {onnxruntime_message(error)}",
-            where=where,
-            hint="check the model with onnx.checker.check_model(MODEL, full_check=True)",
+            f"ONNX Runtime refuses the model: {message}", where=where, hint=hint
         ) from error

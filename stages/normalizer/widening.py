@@ -1,4 +1,4 @@
-"""bfloat16 graphs computed in float32, for runtimes without bfloat16 kernels."""
+"""Graphs computed in float32, for runtimes without kernels of their own float type."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-_BF16 = TensorProto.BFLOAT16
 _F32 = TensorProto.FLOAT
-
-
-def holds_bfloat16(model: onnx.ModelProto) -> bool:
-    """Whether an input, an output, a constant or a Cast is bfloat16."""
-    graphs = list(_graphs(model.graph))
-    if any(tensor.data_type == _BF16 for graph in graphs for tensor in _tensors(graph)):
-        return True
-    return any(_is_bf16(v) for graph in graphs for v in (*graph.input, *graph.output)) or any(
-        a.name == "to" and a.i == _BF16 for g in graphs for n in g.node for a in n.attribute
-    )
+_BFLOAT16 = frozenset({int(TensorProto.BFLOAT16)})
+_BFLOAT16_OR_FLOAT64 = frozenset({int(TensorProto.BFLOAT16), int(TensorProto.DOUBLE)})
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
 
 
 def widen_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -27,21 +19,45 @@ def widen_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
 
     External data must have been loaded.
     """
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    for graph in _graphs(wide.graph):
+    return _in_float32(model, _BFLOAT16)
+
+
+def compute_in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which every bfloat16 and float64 is a float32: the same graph, to 1e-7 or so.
+
+    External data must have been loaded.
+    """
+    return _in_float32(model, _BFLOAT16_OR_FLOAT64)
+
+
+def holds_other_floats(model: onnx.ModelProto) -> bool:
+    """Whether an input, an output, a constant or a Cast is bfloat16 or float64."""
+    graphs = list(_graphs(model.graph))
+    kinds = _BFLOAT16_OR_FLOAT64
+    if any(tensor.data_type in kinds for graph in graphs for tensor in _tensors(graph)):
+        return True
+    infos = (info for graph in graphs for info in (*graph.input, *graph.output))
+    return any(info.type.tensor_type.elem_type in kinds for info in infos) or any(
+        a.name == "to" and a.i in kinds for g in graphs for n in g.node for a in n.attribute
+    )
+
+
+def _in_float32(model: onnx.ModelProto, kinds: frozenset[int]) -> onnx.ModelProto:
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    for graph in _graphs(made.graph):
         for tensor in _tensors(graph):
-            if tensor.data_type == _BF16:
+            if tensor.data_type in kinds:
                 values = numpy_helper.to_array(tensor).astype(np.float32)
                 tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
         for info in (*graph.input, *graph.output, *graph.value_info):
-            if _is_bf16(info):
+            if info.type.tensor_type.elem_type in kinds:
                 info.type.tensor_type.elem_type = _F32
         for node in graph.node:
             for attribute in node.attribute:
-                if attribute.name in ("to", "dtype", "output_dtype") and attribute.i == _BF16:
+                if attribute.name in _TYPE_ATTRIBUTES and attribute.i in kinds:
                     attribute.i = _F32
-    return wide
+    return made
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -61,7 +77,3 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
             if attribute.HasField("t"):
                 yield attribute.t
             yield from attribute.tensors
-
-
-def _is_bf16(info: onnx.ValueInfoProto) -> bool:
-    return bool(info.type.tensor_type.elem_type == _BF16)

@@ -46,17 +46,19 @@ def write_package(folder: Path, package: Package) -> Manifest:
         InputError: the folder can't be written, or holds something that isn't a package.
     """
     target = folder.absolute()
-    _refuse_other_content(target)
     token = secrets.token_hex(4)
     fresh = target.parent / f".{target.name}.{token}.partial"
+    previous = target.parent / f".{target.name}.{token}.previous"
     try:
+        _refuse_other_content(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             fresh.mkdir()
             manifest = _fill(fresh, package)
-            _put_in_place(fresh, target, target.parent / f".{target.name}.{token}.previous")
+            _put_in_place(fresh, target, previous)
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            _remove(fresh)
+            _drop_previous(previous, target)  # again: an interruption may have hit the first time
     except OSError as error:
         raise InputError(
             f"the package can't be written: {error}",
@@ -123,9 +125,23 @@ def _put_in_place(fresh: Path, target: Path, previous: Path) -> None:
             os.rename(previous, target)
         raise
     finally:
-        if target.exists():
-            shutil.rmtree(previous, ignore_errors=True)
+        _drop_previous(previous, target)
     _flush_folder(target.parent)
+
+
+def _drop_previous(previous: Path, target: Path) -> None:
+    """The old package goes only where there's another in its place."""
+    if target.exists():
+        _remove(previous)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, if it's there; an interruption waits until it's gone."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _flush_folder(folder: Path) -> None:

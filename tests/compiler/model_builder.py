@@ -15,6 +15,9 @@ from stages.tensors import Array, Shape
 Item = TypeVar("Item")
 _ELEMENT = {
     "f32": TensorProto.FLOAT,
+    "f16": TensorProto.FLOAT16,
+    "f64": TensorProto.DOUBLE,
+    "i32": TensorProto.INT32,
     "i64": TensorProto.INT64,
     "i8": TensorProto.INT8,
     "u8": TensorProto.UINT8,

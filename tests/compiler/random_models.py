@@ -10,6 +10,7 @@ import onnx
 
 from stages.tensors import Array
 from tests.compiler import random_contractions as contractions
+from tests.compiler import random_mixture as mixture
 from tests.compiler import random_movement as movement
 from tests.compiler import random_pointwise as pointwise
 from tests.compiler import random_quantized as quantized
@@ -39,6 +40,9 @@ _MAKERS: tuple[_Maker, ...] = (
     movement.reshape,
     movement.gather,
     movement.expand,
+    mixture.integers,
+    mixture.other_floats,
+    mixture.host_call,
 )
 _QUANTIZED: tuple[_Maker, ...] = (
     quantized.quantized_conv,
@@ -56,6 +60,7 @@ _SHAPES = (
     *((1, 8, 6, 6), (1, 3, 12, 12), (1, 16, 10, 9), (2, 5, 7, 5), (1, 24, 14, 14)),
     *((1, 6, 20), (2, 7, 9), (1, 12, 16), (1, 40, 33)),
     *((4, 16), (1, 96), (7, 33), (1, 1), (5,)),
+    *((1, 16, 40, 20), (1, 3, 64, 48), (3, 48, 31), (1, 64, 17, 17), (70, 120), (1, 600)),
 )
 
 

@@ -194,3 +194,15 @@ def test_dead_operators_and_unread_constants_go() -> None:
         output %y
         """,
     )
+
+
+@pytest.mark.parametrize("kind", ["add", "mul", "minimum", "maximum"])
+def test_constants_of_commutative_kinds_come_last(kind: str) -> None:
+    text = "input %x : f32[4]\nconst %k : f32[4]\n%y : f32[4] = {}\noutput %y"
+    check(text.format(f"{kind}(%k, %x)"), text.format(f"{kind}(%x, %k)"))
+
+
+@pytest.mark.parametrize("kind", ["sub", "div", "pow"])
+def test_constants_of_other_kinds_stay_first(kind: str) -> None:
+    text = f"input %x : f32[4]\nconst %k : f32[4]\n%y : f32[4] = {kind}(%k, %x)\noutput %y"
+    check(text, text, {"k": 2.0})

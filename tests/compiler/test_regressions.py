@@ -115,3 +115,28 @@ def test_an_output_that_is_a_view_lives_to_the_end(name: str) -> None:
         (2, 6),
         name,
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_point_is_moved_in_the_layout_of_where_it_goes(name: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((2, 8, 3, 5))
+    w = builder.constant(builder.normal((16, 8, 1, 1), 0.3))
+    (c,) = builder.add("Conv", [x.name, w], [("f32", (2, 16, 3, 5))])
+    (point,) = builder.add("GlobalAveragePool", [c.name], [("f32", (2, 16, 1, 1))])
+    target = builder.constant(np.array([2, 16, 1, 3], np.int64))
+    made = builder.add("Expand", [point.name, target], [("f32", (2, 16, 1, 3))])
+    soft = builder.float_like("Softmax", point, axis=1)
+    made += builder.add("Concat", [soft.name, point.name], [("f32", (2, 32, 1, 1))], axis=1)
+    ends = [builder.constant(np.array([number], np.int64)) for number in (3, 12, 1)]
+    made += builder.add("Slice", [point.name, *ends], [("f32", (2, 9, 1, 1))])
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware(name))
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Add", "Sub", "Div", "Max"])
+def test_a_number_in_the_first_place_has_a_type_that_the_device_takes(operator: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((2, 70))
+    base = builder.float_like("Sigmoid", x)
+    made = builder.add(operator, [builder.constant(0.5), base.name], [("f32", x.shape)])
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny"))

@@ -50,8 +50,12 @@ def write_report(outcomes: Sequence[Outcome], hardware: str) -> str:
 
 
 def general(reason: str) -> str:
-    """A reason with names and numbers taken out, so that like ones group together."""
-    text = re.sub(r"'[^']*'|%\S+|\"[^\"]*\"", "…", reason)
+    """A reason with names, types and numbers taken out, so that like ones group together.
+
+    Of several reasons, one for each operator, the first stands for all.
+    """
+    text = re.sub(r"'[^']*'|%\S+|\"[^\"]*\"", "…", reason.split("; ")[0])
+    text = re.sub(r" on (?:[iuf]\d+|bf16|bool)(?=:)", " on another type", text)
     text = re.sub(r"\[[^\]]*\]", "[…]", text)
     return re.sub(r"\b\d+\b", "n", text).replace("|", "\\|")
 

@@ -13,7 +13,7 @@ from models.synthetic import quantized_cnn, residual_cnn
 from stages.errors import InputError
 from stages.normalizer.pinning import pin_inputs
 from stages.normalizer.reference import OnnxRuntimeReference
-from tests.normalizer.graphs import from_text, normalized
+from tests.normalizer.graphs import from_text, normalized, through_stage
 
 IMAGE = np.random.default_rng(1).standard_normal((1, 3, 32, 32)).astype(np.float32)
 
@@ -62,6 +62,23 @@ def test_bfloat16_is_computed_in_float32() -> None:
     np.testing.assert_allclose(got, wanted, atol=1e-5)
 
 
+def test_convolutions_in_float64_are_computed_in_float32(tmp_path: Path) -> None:
+    weight = np.random.default_rng(4).standard_normal((2, 1, 3, 3))
+    model = from_text(
+        "g (double[1,1,5,5] x) => (double[1,2,3,3] y) { c = Conv (x, w) y = Relu (c) }",
+        {"w": weight},
+    )
+    reference = OnnxRuntimeReference(model)
+    assert reference.is_widened
+    x = np.random.default_rng(5).standard_normal((1, 1, 5, 5))
+    windows = np.lib.stride_tricks.sliding_window_view(x[0, 0], (3, 3))
+    wanted = np.maximum(np.einsum("hwij,oij->ohw", windows, weight[:, 0]), 0)
+    np.testing.assert_allclose(reference.run({"x": x})["y"][0], wanted, rtol=1e-5, atol=1e-6)
+    report, _ = through_stage(model, tmp_path)
+    assert report.proof.compared_with == "the original in float32"
+    assert report.outputs == {"y": "f64[1,2,3,3]"}
+
+
 def test_a_missing_input() -> None:
     with pytest.raises(InputError, match="no sample for input 'image'"):
         OnnxRuntimeReference(residual_cnn()).run({})
@@ -79,6 +96,7 @@ def test_a_model_that_it_refuses_names_the_operator(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         OnnxRuntimeReference(model)
     assert "Max" in caught.value.problem
+    assert "no kernel for these element types" in caught.value.hint
     assert "ONNXRuntimeError" not in caught.value.problem
 
 

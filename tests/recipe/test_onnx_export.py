@@ -251,6 +251,21 @@ def test_values_inside_a_group_keep_float32_and_casts_round():
     np.testing.assert_array_equal(result, narrow.astype(np.float16))
 
 
+def test_parts_of_a_split_that_leave_the_group_are_narrow_again():
+    types = dict.fromkeys(["x", "w"], TensorType(DType.F16, (4,)))
+    types |= dict.fromkeys(["a", "b", "y"], TensorType(DType.F16, (2,)))
+    steps = (
+        Operator("m", Kind.MUL, ("x", "x"), ("w",), {}),
+        Operator("s", Kind.SPLIT, ("w",), ("a", "b"), {"axis": 0, "sizes": (2, 2)}),
+        Operator("n", Kind.NEG, ("a",), ("y",), {}),
+    )
+    graph = Graph("g", ("x",), ("y", "b"), (), types, steps)
+    x = np.array([0.5, 1.5, 2.5, 3.5], np.float16)
+    y, b = run_model(export_recipe(recipe_of(graph, 3), {}), {"x": x})
+    np.testing.assert_array_equal(y, -(x * x)[:2])
+    np.testing.assert_array_equal(b, (x * x)[2:])
+
+
 def test_names_that_look_like_intermediate_ones_do_not_clash():
     types = dict.fromkeys(["x", "y", "y:sigmoid1", "y:wide1"], TensorType(DType.F16, (2,)))
     operators = (

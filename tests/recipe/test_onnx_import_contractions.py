@@ -208,6 +208,14 @@ def test_group_norm(opset, count):
     assert "instance_norm" in kinds(graph)
 
 
+def test_rms_norm_of_onnx_runtime():
+    text = (
+        "g (float[2,3,4] x, float[4] s) => (float[2,3,4] y) "
+        "{ y = SimplifiedLayerNormalization<axis=-1, epsilon=0.001>(x, s) }"
+    )
+    assert not host_types(check(parse(text)))
+
+
 @pytest.mark.parametrize("p", [1, 2])
 def test_lp_normalization(p):
     text = f"g (float[2,3] x) => (float[2,3] y) {{ y = LpNormalization<p={p}, axis=1>(x) }}"

@@ -162,6 +162,24 @@ def test_refusals(text, words):
     assert refusal.value.hint
 
 
+def test_a_node_that_reads_what_nothing_makes_is_refused():
+    model = parse("g (float[2] x) => (float[2] y) { y = Add(x, w) }")
+    with pytest.raises(InputError, match="Add reads %w, which no input, constant or earlier node"):
+        import_model(model)
+
+
+def test_a_node_with_too_few_operands_is_refused():
+    model = parse("g (float[2] x) => (float[2] y) { y = Add(x) }")
+    with pytest.raises(InputError, match="Add has 1 operands, it needs 2"):
+        import_model(model)
+
+
+def test_an_operator_that_came_after_the_opset_is_refused():
+    model = parse("g (float[2] x) => (float[2] y) { y = Mish(x) }")
+    with pytest.raises(InputError, match="Mish isn't in opset 17"):
+        import_model(model)
+
+
 def test_an_unknown_operator_is_refused_by_name():
     node = helper.make_node("FancyNorm", ["x"], ["y"], "norm", domain="acme.ops")
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]

@@ -233,6 +233,12 @@ def test_sparse_constants_become_dense():
         np.testing.assert_array_equal(constants["w"], np.array([[0, 5, 0], [0, 0, 7]]))
 
 
+def test_eye_like_is_a_constant():
+    text = "g (float[2,3] x) => (float[2,3] y) { e = EyeLike<k=1>(x) y = Add(x, e) }"
+    graph = check(parse(text))
+    assert kinds(graph) == ["add"]
+
+
 def test_random_nodes_are_not_folded():
     text = "g (float[2] x) => (float[2] y) { r = RandomNormal<shape=[2]>() y = Add(x, r) }"
     graph, _ = import_model(parse(text))

@@ -1,13 +1,25 @@
-"""Slices as DMA does them: it only moves forward, so a reversed axis is taken row by row."""
+"""What DMA moves: operands seen in the result's layout, and slices, whose reversed axes are taken
+row by row, since DMA only moves forward."""
 
 from __future__ import annotations
 
 from itertools import product
 
 from stages.compiler.emit.program import Access
-from stages.compiler.emit.regions import box_region
+from stages.compiler.emit.regions import box_region, whole_region
 from stages.recipe.graph import Operator
-from stages.tensors import full_box
+from stages.tensors import ROW_MAJOR, Layout, TensorType, full_box
+
+
+def in_layout(access: Access, layout: Layout, rank: int) -> Access:
+    """A whole value seen in the layout of the result that it goes into: `AssignLayouts` leaves a
+    value as it is where both layouts give it the same bytes."""
+    region = access.region
+    seen = layout if len(region.shape) == rank else ROW_MAJOR
+    if region.layout == seen:
+        return access
+    tensor_type = TensorType(region.dtype, region.shape)
+    return Access(access.place, whole_region(region.memory, region.address, tensor_type, seen))
 
 
 def slice_moves(operator: Operator, source: Access, result: Access) -> list[tuple[Access, Access]]:

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from stages.compiler.draft import Draft
-from stages.compiler.emit.moves import slice_moves
+from stages.compiler.emit.moves import in_layout, slice_moves
 from stages.compiler.emit.packing import Packing
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, whole_region
@@ -157,7 +157,10 @@ class PlanEmitter:
         self.program.append(written)
 
     def _moves(self, operator: Operator, result: Access) -> list[tuple[Access, Access]]:
-        sources = [self._value(value) for value in operator.operands]
+        sources = [
+            in_layout(self._value(value), result.region.layout, len(result.region.shape))
+            for value in operator.operands
+        ]
         if operator.kind is Kind.CONCAT:
             return _concat_moves(operator, sources, result)
         (source,) = sources

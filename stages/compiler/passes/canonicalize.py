@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.patterns import COMMUTATIVE
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
@@ -19,7 +20,8 @@ _WIDE_MEAN = 4096  # elements; the mean of fewer is one step of one tile
 @dataclass(frozen=True, slots=True)
 class Canonicalize:
     """Splits become slices, batch normalisation a scale and a shift, transposes that move nothing
-    reshapes, wide means scaled sums, casts of int32 to float a dequantize; what does nothing goes.
+    reshapes, wide means scaled sums, casts of int32 to float a dequantize; sums and products have
+    their constants last; what does nothing goes.
     """
 
     name: str = "canonicalize"
@@ -33,6 +35,8 @@ class Canonicalize:
             current = editor.operators[operator.name]
             if _does_nothing(current, editor):
                 _bypass(current, editor)
+            elif current.kind in COMMUTATIVE and _starts_with_constant(current, editor):
+                editor.put(replace(current, inputs=current.inputs[::-1]))
             elif current.kind is Kind.SPLIT:
                 _split_to_slices(current, editor)
             elif current.kind is Kind.CAST and _is_wide_integer_to_float(current, editor):
@@ -68,6 +72,11 @@ def _does_nothing(operator: Operator, editor: GraphEditor) -> bool:
         case Kind.PAD:
             return not any(operator.integers("pads"))
     return False
+
+
+def _starts_with_constant(operator: Operator, editor: GraphEditor) -> bool:
+    first, second = operator.inputs
+    return first in editor.constants and second not in editor.constants
 
 
 def _bypass(operator: Operator, editor: GraphEditor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from stages.compiler.dataflow import in_dataflow_order
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.support import POINTWISE, device_type, engine_of, refusal
 from stages.hardware.spec import HardwareSpec
@@ -47,7 +48,7 @@ class Fuse:
     name: str = "fuse"
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
-        """Cover the graph with groups, in the order of their first operators."""
+        """Cover the graph with groups, in an order that dataflow allows."""
         grower = _Grower(draft.graph, spec)
         seeds = [op for op in draft.graph.operators if op.kind is not Kind.DEQUANTIZE]
         leftovers = [op for op in draft.graph.operators if op.kind is Kind.DEQUANTIZE]
@@ -55,7 +56,7 @@ class Fuse:
         for operator in [*seeds, *leftovers]:
             if operator.name not in grower.claimed:
                 groups.append(grower.grow(operator))
-        return draft.with_groups(groups)
+        return in_dataflow_order(draft, groups)
 
 
 class _Grower:

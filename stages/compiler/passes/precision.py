@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -59,7 +58,7 @@ class _Retyping:
         by_name = {op.name: op for op in graph.operators}
         self.types = {name: graph.types[name] for name in (*graph.inputs, *graph.constants)}
         self.constants = dict(self.draft.constants)
-        for group in _dataflow_order(self.draft.recipe.groups, graph):
+        for group in self.draft.recipe.groups:
             self._group(group, [by_name[name] for name in group.operators])
         for output in graph.outputs:
             self._restore_output(output, graph.types[output])
@@ -122,7 +121,7 @@ class _Retyping:
             return value not in member.inputs[:2] and count <= max(_SCALARS, result // _SMALL)
         if member.kind in (Kind.LAYER_NORM, Kind.INSTANCE_NORM):
             return value in member.inputs[1:]
-        pointwise = member.kind in POINTWISE - {Kind.WHERE}
+        pointwise = member.kind in POINTWISE - {Kind.WHERE} and value != member.inputs[0]
         return pointwise and count <= max(_SCALARS, result // _SMALL)
 
     def _takes(self, group: Group, dtype: DType) -> bool:
@@ -230,29 +229,3 @@ class _Retyping:
 def _parameters(member: Operator) -> tuple[str, ...]:
     """Scales and zero points stay as the model gives them."""
     return member.inputs[1:] if member.kind in (Kind.QUANTIZE, Kind.DEQUANTIZE) else ()
-
-
-def _dataflow_order(groups: Iterable[Group], graph: Graph) -> list[Group]:
-    """Groups in an order in which each follows those that it reads."""
-    by_operator = {name: group for group in groups for name in group.operators}
-    producers = graph.producers()
-    operators = {op.name: op for op in graph.operators}
-    order: list[Group] = []
-    placed: set[str] = set()
-    for root in by_operator.values():
-        stack = [(root, False)]
-        while stack:
-            group, ready = stack.pop()
-            if group.name in placed:
-                continue
-            if ready:
-                placed.add(group.name)
-                order.append(group)
-                continue
-            stack.append((group, True))
-            for name in reversed(group.operators):
-                for value in reversed(operators[name].operands):
-                    producer = producers.get(value)
-                    if producer is not None and by_operator[producer.name] is not group:
-                        stack.append((by_operator[producer.name], False))
-    return order

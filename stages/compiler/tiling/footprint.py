@@ -108,12 +108,14 @@ def tile_attributes(
         case Kind.EXPAND | Kind.RESHAPE:
             attributes["shape"] = box_shape(box)
         case Kind.SLICE:
-            steps = operator.integers("steps")
-            attributes["starts"] = (0,) * len(box)
-            attributes["stops"] = tuple(
-                (stop - start - 1) * step + 1
-                for (start, stop), step in zip(box, steps, strict=True)
-            )
+            lengths = [
+                (stop - start - 1) * abs(step)
+                for (start, stop), step in zip(box, operator.integers("steps"), strict=True)
+            ]
+            forward = [step > 0 for step in operator.integers("steps")]
+            ends = list(zip(forward, lengths, strict=True))
+            attributes["starts"] = tuple(0 if onward else last for onward, last in ends)
+            attributes["stops"] = tuple(last + 1 if onward else -1 for onward, last in ends)
     return attributes
 
 
@@ -130,9 +132,6 @@ def whole_axes(operator: Operator, result: TensorType) -> frozenset[int]:
         case Kind.PAD:
             pads = operator.integers("pads")
             return frozenset(axis for axis in range(rank) if pads[axis] or pads[axis + rank])
-        case Kind.SLICE:
-            steps = operator.integers("steps")
-            return frozenset(axis for axis in range(rank) if steps[axis] < 0)
         case Kind.CONV_TRANSPOSE if operator.integer("group") > 1:
             return frozenset({1})
     return frozenset()
@@ -304,11 +303,13 @@ def _quantisation_parameters(
 
 
 def _slice(operator: Operator, box: Box) -> Box:
-    starts, steps = operator.integers("starts"), operator.integers("steps")
-    return tuple(
-        (start + span[0] * step, start + (span[1] - 1) * step + 1)
-        for start, step, span in zip(starts, steps, box, strict=True)
-    )
+    spans = []
+    for start, step, span in zip(
+        operator.integers("starts"), operator.integers("steps"), box, strict=True
+    ):
+        ends = start + span[0] * step, start + (span[1] - 1) * step
+        spans.append((min(ends), max(ends) + 1))
+    return tuple(spans)
 
 
 def cut_axis(operator: Operator, shape: Shape) -> int:

@@ -124,7 +124,7 @@ class Search:
                 if extent < full:
                     found[extent] = None
             parts *= 2
-        return list(found) or [full]
+        return [*found, *reversed(self.work.inner_extents(axis))]
 
     def _memory_order(self) -> list[int]:
         rank = self.work.result_type.rank

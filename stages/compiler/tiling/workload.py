@@ -119,19 +119,35 @@ class Workload:
                     found[value] = part if known is None else _union(known, part)
         return found
 
-    def granularity(self, axis: int) -> int:
-        """Cuts along a result axis must be multiples of this."""
-        if axis in whole_axes(self.seed, self.types[self.seed.outputs[0]]):
-            return max(1, self.result_type.shape[axis])
-        if axis != 1 or self.result_type.rank < 3:
-            return 1
-        blocked = lcm(
+    def inner_extents(self, axis: int) -> list[int]:
+        """Extents below the granularity that tiles may have all the same: parts of one group of a
+        grouped convolution, where each group begins with a whole block of channels."""
+        if axis != 1 or self.seed.kind is not Kind.CONV or self.seed.integer("group") == 1:
+            return []
+        blocked = self._channel_block()
+        per_group = self.result_type.shape[1] // self.seed.integer("group")
+        if self.types[self.seed.inputs[1]].shape[1] % blocked:
+            return []
+        return [
+            extent for extent in range(blocked, per_group, blocked) if per_group % extent == 0
+        ]
+
+    def _channel_block(self) -> int:
+        return lcm(
             *(
                 self.layout(value).quantum
                 for value in (*self.operands, self.result)
                 if self.layout(value).kind is LayoutKind.NC1HWC2
             )
         )
+
+    def granularity(self, axis: int) -> int:
+        """Cuts along a result axis must be multiples of this."""
+        if axis in whole_axes(self.seed, self.types[self.seed.outputs[0]]):
+            return max(1, self.result_type.shape[axis])
+        if axis != 1 or self.result_type.rank < 3:
+            return 1
+        blocked = self._channel_block()
         if self.seed.kind is not Kind.CONV or (groups := self.seed.integer("group")) == 1:
             return blocked
         # As many groups as fill whole blocks of the operand's channels, and of the result's.

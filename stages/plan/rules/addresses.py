@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from stages.plan.instructions import Binding, Opcode, Plan, Region
 from stages.plan.rules.facts import Facts, instruction_regions, malformed
 from stages.plan.rules.violation import Finding, Findings, say_range, say_region
-from stages.plan.syntax import print_name
+from stages.plan.syntax import form_of, print_name
 
 
 def region(facts: Facts) -> Findings:
@@ -19,8 +21,15 @@ def region(facts: Facts) -> Findings:
 
     Cure: mend the region; strides count bytes, one for each axis of the layout's memory order.
     """
+    sound: set[tuple[object, ...]] = set()
     for place, index, item in _all_regions(facts.plan):
-        if reason := malformed(item, facts.memories):
+        key = (item.memory, item.address, *form_of(item))
+        if key in sound:
+            continue
+        reason = malformed(item, facts.memories)
+        if not reason:
+            sound.add(key)
+        else:
             yield Finding(
                 f"{place} has a malformed region {item.memory}+{item.address:#06x}: {reason}",
                 "strides count bytes, one for each axis of the layout's memory order",
@@ -68,21 +77,34 @@ def bounds(facts: Facts) -> Findings:
 
     Cure: place the region inside; if the memory of the real device is larger, say so in its spec.
     """
+    for word, binding in bindings(facts.plan):
+        item = binding.region
+        if malformed(item, facts.memories) or not item.size_bytes or facts.in_bounds(item):
+            continue
+        yield _outside(facts, f"{word} %{print_name(binding.name)}", item, None)
+    accesses = facts.accesses
+    lowest = np.array([memory.reserved_bytes for memory in facts.memories.values()])
+    highest = np.array([memory.size_bytes for memory in facts.memories.values()])
+    memory = accesses.memory
+    outside = (accesses.start < lowest[memory]) | (accesses.stop > highest[memory])
     reported: set[tuple[str, int, int]] = set()
-    for place, index, item in _all_regions(facts.plan):
-        if malformed(item, facts.memories) or facts.in_bounds(item):
-            continue
+    for access in np.flatnonzero(outside).tolist():
+        item = accesses.regions[access]
         key = (item.memory, item.address, item.stop_address)
-        if key in reported or not item.size_bytes:
-            continue
-        reported.add(key)
-        memory = facts.memories[item.memory]
-        yield Finding(
-            f"{place} touches {item.memory} at {say_range(item.address, item.stop_address)}; "
-            f"a plan may use {say_range(memory.reserved_bytes, memory.size_bytes)}",
-            f"place it inside, or mend `memory.{memory.name}.size` in the hardware spec",
-            index,
-        )
+        if key not in reported:
+            reported.add(key)
+            index = int(accesses.instruction[access])
+            yield _outside(facts, f"instruction {index}", item, index)
+
+
+def _outside(facts: Facts, place: str, item: Region, index: int | None) -> Finding:
+    memory = facts.memories[item.memory]
+    return Finding(
+        f"{place} touches {item.memory} at {say_range(item.address, item.stop_address)}; "
+        f"a plan may use {say_range(memory.reserved_bytes, memory.size_bytes)}",
+        f"place it inside, or mend `memory.{memory.name}.size` in the hardware spec",
+        index,
+    )
 
 
 def bindings(plan: Plan) -> Iterator[tuple[str, Binding]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from stages.hardware.spec import Dma
 from stages.plan.instructions import (
     NO_EVENT,
     NO_KERNEL,
@@ -14,6 +16,7 @@ from stages.plan.instructions import (
 )
 from stages.plan.rules.facts import Facts, malformed
 from stages.plan.rules.violation import Finding, Findings, say_region
+from stages.plan.syntax import Form, form_of
 from stages.recipe.kinds import Kind
 from stages.tensors import Shape
 
@@ -145,36 +148,43 @@ def transfer(facts: Facts) -> Findings:
 
     Cure: cut the transfer into several.
     """
-    dma = facts.spec.dma
+    known: dict[tuple[Form, Form], list[tuple[str, str]]] = {}
     for index, instruction in enumerate(facts.plan.instructions):
         if instruction.opcode is not Opcode.DMA_COPY:
             continue
         sides = (*instruction.reads, *instruction.writes)
-        if len(sides) != 2 or any(malformed(side, facts.memories) for side in sides):
+        if len(sides) != 2:
             continue
         source, sink = sides
-        said = f"instruction {index} copies {say_region(source)} to {say_region(sink)}"
-        if (source.dtype, source.physical_shape) != (sink.dtype, sink.physical_shape):
-            yield Finding(
-                f"{said}: extents in memory order are {list(source.physical_shape)} and "
-                f"{list(sink.physical_shape)}",
-                "both sides need one element type and the same extents in memory order",
-                index,
-            )
-            continue
-        if source.size_bytes > dma.max_transfer_bytes:
-            yield Finding(
-                f"{said}, {source.size_bytes} B; one transfer takes {dma.max_transfer_bytes} B",
-                "cut the transfer into several",
-                index,
-            )
-        loops = _loops(source.physical_shape, source, sink)
-        if loops > dma.max_dimensions:
-            yield Finding(
-                f"{said} in {loops} nested loops; a descriptor has {dma.max_dimensions}",
-                "cut the transfer into several, or lay the tensor out otherwise",
-                index,
-            )
+        key = form_of(source), form_of(sink)
+        if key not in known:
+            broken = any(malformed(side, facts.memories) for side in sides)
+            known[key] = [] if broken else list(_transfer_faults(source, sink, facts.spec.dma))
+        for fault, hint in known[key]:
+            said = f"instruction {index} copies {say_region(source)} to {say_region(sink)}"
+            yield Finding(f"{said}{fault}", hint, index)
+
+
+def _transfer_faults(source: Region, sink: Region, dma: Dma) -> Iterator[tuple[str, str]]:
+    """What is wrong with a transfer between two forms, and the cure."""
+    if (source.dtype, source.physical_shape) != (sink.dtype, sink.physical_shape):
+        yield (
+            f": extents in memory order are {list(source.physical_shape)} and "
+            f"{list(sink.physical_shape)}",
+            "both sides need one element type and the same extents in memory order",
+        )
+        return
+    if source.size_bytes > dma.max_transfer_bytes:
+        yield (
+            f", {source.size_bytes} B; one transfer takes {dma.max_transfer_bytes} B",
+            "cut the transfer into several",
+        )
+    loops = _loops(source.physical_shape, source, sink)
+    if loops > dma.max_dimensions:
+        yield (
+            f" in {loops} nested loops; a descriptor has {dma.max_dimensions}",
+            "cut the transfer into several, or lay the tensor out otherwise",
+        )
 
 
 def _loops(physical: Shape, source: Region, sink: Region) -> int:

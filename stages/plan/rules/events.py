@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stages.plan.instructions import NO_EVENT, Opcode, Plan
+from stages.plan.instructions import Opcode
 from stages.plan.rules.facts import Facts
 from stages.plan.rules.violation import Finding, Findings
 
@@ -12,8 +12,7 @@ def events(facts: Facts) -> Findings:
 
     Cure: signal each event that is awaited, and leave out a signal that nothing awaits.
     """
-    signals = _by_event(facts.plan, Opcode.SIGNAL_EVENT)
-    waits = _by_event(facts.plan, Opcode.WAIT_EVENT)
+    signals, waits = facts.signals, facts.waits
     for event, places in waits.items():
         if event not in signals:
             yield Finding(
@@ -44,17 +43,16 @@ def event_order(facts: Facts) -> Findings:
 
     Cure: move the wait behind the signal in the program.
     """
-    blocked = frozenset(_blocked(facts.plan))
-    signals = _by_event(facts.plan, Opcode.SIGNAL_EVENT)
-    for event, places in _by_event(facts.plan, Opcode.WAIT_EVENT).items():
-        signal = signals.get(event, [-1])[0]
-        for place in places:
-            if place < signal and place not in blocked:
-                yield Finding(
-                    f"instruction {place} awaits event {event}, which instruction {signal} signals",
-                    "move the wait behind the signal in the program",
-                    place,
-                )
+    early = _early_waits(facts)
+    blocked = frozenset(_blocked(facts)) if early else frozenset()
+    for place, event in early:
+        if place not in blocked:
+            signal = facts.signals[event][0]
+            yield Finding(
+                f"instruction {place} awaits event {event}, which instruction {signal} signals",
+                "move the wait behind the signal in the program",
+                place,
+            )
 
 
 def deadlock(facts: Facts) -> Findings:
@@ -65,10 +63,10 @@ def deadlock(facts: Facts) -> Findings:
 
     Cure: move one of the ring's signals before the wait that holds it up.
     """
-    blocked = _blocked(facts.plan)
+    blocked = _blocked(facts) if _early_waits(facts) else []
     if not blocked:
         return
-    signals = _by_event(facts.plan, Opcode.SIGNAL_EVENT)
+    signals = facts.signals
     rows = facts.plan.instructions
     by_queue = {rows[place].queue: place for place in blocked}
     ring: list[int] = []
@@ -89,25 +87,27 @@ def deadlock(facts: Facts) -> Findings:
     )
 
 
-def _by_event(plan: Plan, opcode: Opcode) -> dict[int, list[int]]:
-    """The instructions of this class by their event; `operands` reports those without one."""
-    places: dict[int, list[int]] = {}
-    for index, row in enumerate(plan.instructions):
-        if row.opcode is opcode and row.event != NO_EVENT:
-            places.setdefault(row.event, []).append(index)
-    return places
+def _early_waits(facts: Facts) -> list[tuple[int, int]]:
+    """The waits, with their events, that stand before the first signal in the program. Where there
+    are none, nothing can be stuck: each queue's order follows the program's."""
+    return [
+        (place, event)
+        for event, places in facts.waits.items()
+        for place in places
+        if event in facts.signals and place < facts.signals[event][0]
+    ]
 
 
-def _blocked(plan: Plan) -> list[int]:
+def _blocked(facts: Facts) -> list[int]:
     """The waits at which the queues stop for good, when each runs as far as it can.
 
     A wait for an event that nothing signals holds nothing up here: `events` reports it.
     """
-    rows = plan.instructions
+    rows = facts.plan.instructions
     queues: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
         queues.setdefault(row.queue, []).append(index)
-    pending = set(_by_event(plan, Opcode.SIGNAL_EVENT))
+    pending = set(facts.signals)
     heads = dict.fromkeys(queues, 0)
     ready = list(queues)
     sleepers: dict[int, list[str]] = {}

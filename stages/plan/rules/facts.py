@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.hardware.spec import HardwareSpec, Memory
-from stages.plan.instructions import Buffer, Plan, Region
+from stages.plan.instructions import NO_EVENT, Buffer, Opcode, Plan, Region
 from stages.plan.rules.order import Order, work_out_order
 from stages.plan.syntax import Form, form_of
 from stages.tensors import LayoutKind
@@ -40,13 +40,16 @@ class Accesses:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A plan, the spec that it's judged by, its memories, accesses and happens-before order."""
+    """A plan, the spec that it's judged by, and what follows: its memories, accesses and
+    happens-before order, and for each event the instructions that signal and await it."""
 
     plan: Plan
     spec: HardwareSpec
     memories: Mapping[str, Memory]
     accesses: Accesses
     order: Order
+    signals: Mapping[int, list[int]]
+    waits: Mapping[int, list[int]]
 
     def in_bounds(self, region: Region) -> bool:
         """Whether a region keeps to the bytes of its memory that a plan may use."""
@@ -59,7 +62,24 @@ class Facts:
 def work_out_facts(plan: Plan, spec: HardwareSpec) -> Facts:
     """Everything that rules share."""
     memories = {memory.name: memory for memory in (spec.sram, spec.ddr)}
-    return Facts(plan, spec, memories, _accesses(plan, memories), work_out_order(plan))
+    return Facts(
+        plan,
+        spec,
+        memories,
+        _accesses(plan, memories),
+        work_out_order(plan),
+        _by_event(plan, Opcode.SIGNAL_EVENT),
+        _by_event(plan, Opcode.WAIT_EVENT),
+    )
+
+
+def _by_event(plan: Plan, opcode: Opcode) -> dict[int, list[int]]:
+    """The instructions of a class by their event; `operands` reports those without one."""
+    places: dict[int, list[int]] = {}
+    for index, row in enumerate(plan.instructions):
+        if row.opcode is opcode and row.event != NO_EVENT:
+            places.setdefault(row.event, []).append(index)
+    return places
 
 
 def malformed(region: Region, memories: Mapping[str, Memory]) -> str:

@@ -25,6 +25,7 @@ from stages.recipe.kinds import Kind
 from stages.recipe.onnx_export.emitter import type_code
 from stages.recipe.onnx_export.host_node import host_opsets
 from stages.recipe.onnx_export.table import operator_to_nodes
+from stages.recipe.operators import OperatorClass, signature
 from stages.tensors import Array, DType, TensorType
 
 DOMAIN = "recipe"
@@ -104,10 +105,13 @@ def _types_inside(
 ) -> dict[str, TensorType]:
     """Value types as a kernel keeps them: narrow floats are float32 until they leave the group.
 
-    Only `cast` and `quantize` round inside.
+    Only `cast` and `quantize` round inside; what moves narrow data leaves them narrow.
     """
     types = dict(graph.types)
     for operator in members:
+        moves = signature(operator.kind).operator_class is OperatorClass.MOVEMENT
+        if moves and all(types[name].dtype is not DType.F32 for name in operator.operands):
+            continue
         for name in operator.outputs:
             is_narrow = types[name].dtype in (DType.F16, DType.BF16)
             if is_narrow and name not in outputs and operator.kind not in _ROUNDING:

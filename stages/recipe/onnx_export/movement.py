@@ -28,16 +28,23 @@ def slice_box(e: Emitter) -> None:
 
 
 def split(e: Emitter) -> None:
-    """split, the only kind here of several results."""
+    """split, the only kind here of several results; each is cast to its own type."""
     sizes = e.integers(e.operator.integers("sizes"))
+    made = {
+        name: name if e.types[name].dtype is e.compute else e.fresh("part")
+        for name in e.operator.outputs
+    }
     proto = helper.make_node(
         "Split",
         [e.operands[0], sizes],
-        list(e.operator.outputs),
+        list(made.values()),
         f"{e.operator.name}:split",
         axis=e.operator.integer("axis"),
     )
     e.nodes.append(proto)
+    for name, part in made.items():
+        if part != name:
+            e.cast(part, e.types[name].dtype, output=name)
 
 
 def pad(e: Emitter) -> None:

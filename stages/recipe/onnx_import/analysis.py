@@ -56,6 +56,7 @@ class Analysis:
     """
 
     opsets: dict[str, int]
+    inputs: list[str] = field(default_factory=list)
     types: dict[str, ValueType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
     foreign: dict[str, TensorProto] = field(default_factory=dict)
@@ -89,8 +90,10 @@ def analyse(model: ModelProto) -> Analysis:
         InputError: weights were left outside the model, or don't fill their shape.
     """
     opsets = {canonical_domain(entry.domain): entry.version for entry in model.opset_import}
-    analysis = Analysis(opsets)
     graph = model.graph
+    initializers = {tensor.name for tensor in graph.initializer}
+    inputs = [value.name for value in graph.input if value.name not in initializers]
+    analysis = Analysis(opsets, inputs)
     for tensor in graph.initializer:
         _add_initializer(analysis, tensor)
     for sparse in graph.sparse_initializer:

@@ -10,15 +10,14 @@ from collections.abc import Iterable
 from graphlib import TopologicalSorter
 
 import numpy as np
-from onnx import NodeProto, defs, helper
+from onnx import NodeProto, helper
 
 from stages.errors import CompileError
 from stages.recipe.onnx_import.analysis import Analysis
 from stages.recipe.onnx_import.node import Node, operand_names
+from stages.recipe.onnx_import.soundness import require_sound
 from stages.recipe.onnx_import.value_types import Cause, Untyped, value_info
 from stages.tensors import DType, TensorType
-
-_RUNTIME_DOMAINS = ("ai.onnx", "com.microsoft")
 
 
 def enclose(analysis: Analysis, outputs: list[str]) -> list[Node]:
@@ -26,10 +25,11 @@ def enclose(analysis: Analysis, outputs: list[str]) -> list[Node]:
 
     Raises:
         CompileError: a graph output has no static tensor type, or an operator is unknown.
+        InputError: a node reads what nothing makes, or has too few operands.
     """
     nodes = _live(analysis, outputs)
+    require_sound(analysis, nodes)
     for node in nodes:
-        _require_known(analysis.node(node))
         _require_well_typed(analysis, analysis.node(node))
     for output in outputs:
         _require_typed(analysis, output, nodes)
@@ -52,16 +52,6 @@ def _live(analysis: Analysis, outputs: list[str]) -> list[NodeProto]:
             kept.append(node)
             wanted.update(operand_names(node))
     return kept[::-1]
-
-
-def _require_known(node: Node) -> None:
-    if defs.has(node.proto.op_type, node.domain) or node.domain.startswith(_RUNTIME_DOMAINS):
-        return
-    raise CompileError(
-        f"operator {node.title} is unknown: neither onnx nor ONNX Runtime defines it",
-        where=f"node {node.label}",
-        hint="replace it by standard operators, or give the model a function that defines it",
-    )
 
 
 def _require_well_typed(analysis: Analysis, node: Node) -> None:

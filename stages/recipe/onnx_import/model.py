@@ -25,25 +25,24 @@ def import_model(model: ModelProto) -> tuple[Graph, dict[str, Array]]:
     What no kind can mean becomes a `host_call` that carries the original node.
 
     Raises:
-        InputError: an attribute has the wrong type, or weights lie outside the model.
+        InputError: the model is broken: an attribute has the wrong type, weights lie outside it, a
+            node reads what nothing makes.
         CompileError: a value that must be a tensor of static shape isn't one.
     """
     if model.functions:
         model = inline_local_functions(model)
     analysis = analyse(model)
-    initializers = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value.name for value in model.graph.input if value.name not in initializers]
-    _require_typed_inputs(analysis, inputs)
+    _require_typed_inputs(analysis)
     outputs = [value.name for value in model.graph.output]
     nodes = enclose(analysis, outputs)
     builder = _start(analysis)
     for node in nodes:
         _translate(builder, node, analysis.opsets)
-    return finish(builder, model.graph.name or "model", inputs, outputs)
+    return finish(builder, model.graph.name or "model", analysis.inputs, outputs)
 
 
-def _require_typed_inputs(analysis: Analysis, inputs: list[str]) -> None:
-    for name in inputs:
+def _require_typed_inputs(analysis: Analysis) -> None:
+    for name in analysis.inputs:
         answer = analysis.types.get(name, Untyped("has no type"))
         if isinstance(answer, Untyped):
             raise CompileError(

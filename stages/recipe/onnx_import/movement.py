@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import numpy_helper
 
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.translation import (
@@ -211,10 +212,15 @@ def constant_of_shape(t: Translation) -> None:
     value = np.zeros(1, t.result.dtype.numpy)
     for attribute in t.node.proto.attribute:
         if attribute.name == "value":
-            from onnx import numpy_helper
-
             value = numpy_helper.to_array(attribute.t).reshape(-1)
     t.alias(t.constant("value", np.full(t.result.shape, value[0], t.result.dtype.numpy)))
+
+
+def eye_like(t: Translation) -> None:
+    """EyeLike: a constant, since its shape is static."""
+    rows, columns = t.result.shape
+    dtype = t.result.dtype.numpy
+    t.alias(t.constant("eye", np.eye(rows, columns, t.node.integer("k", 0)).astype(dtype)))
 
 
 def triangle(t: Translation) -> None:
@@ -243,5 +249,6 @@ TABLE: dict[str, Translator] = {
     "DepthToSpace": depth_to_space,
     "SpaceToDepth": space_to_depth,
     "ConstantOfShape": constant_of_shape,
+    "EyeLike": eye_like,
     "Trilu": triangle,
 }
