@@ -24,7 +24,6 @@ from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Graph
 from stages.recipe.verify import verify
-from stages.recipe.verify import verify
 from stages.tensors import Array
 
 
