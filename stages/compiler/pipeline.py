@@ -17,6 +17,7 @@ from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeByRanges
 from stages.compiler.passes.recognize import Recognize
+from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
@@ -43,6 +44,7 @@ def passes(
         Precision(),
         Order(),
         AssignLayouts(),
+        SeparateReads(),
     )
 
 
