@@ -218,17 +218,19 @@ def _answers(api_url: str) -> bool:
 def _process_of(record: _Record) -> psutil.Process | None:
     """The record's process, or None where it has ended, and its number may be another's now.
 
-    A child that has ended is buried here; one that its parent hasn't buried yet is dead all the
-    same.
+    An ended child is buried here; one that its parent hasn't buried yet is dead all the same.
     """
-    with contextlib.suppress(ChildProcessError):  # another run started it
-        os.waitpid(record.pid, os.WNOHANG)
     try:
         process = psutil.Process(record.pid)
-        is_same = abs(process.create_time() - record.started) < _CLOCK_SECONDS
-        return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
+        if abs(process.create_time() - record.started) > _CLOCK_SECONDS:
+            return None
+        if process.status() != psutil.STATUS_ZOMBIE:
+            return process
     except psutil.NoSuchProcess:
         return None
+    with contextlib.suppress(ChildProcessError):  # another run started it
+        os.waitpid(record.pid, os.WNOHANG)
+    return None
 
 
 def _end(record: _Record) -> None:
