@@ -10,7 +10,7 @@ from stages.evaluation.output_checks import Measure, OutputFacts
 from stages.evaluation.quantized_proof import LinkFacts, Proof
 from stages.evaluation.verdict import Check
 
-_BROKEN_NAMED = 3
+_NAMED = 3
 _MOVE = f"{RELATIVE_MOVE:g}"
 
 
@@ -94,16 +94,22 @@ def _device_check(proof: Proof, is_needed: bool) -> Check:
 
 
 def _links_text(proof: Proof) -> str:
-    if not proof.checked_groups:
-        reason = next(iter(proof.unchecked.values()), "there is none")
-        return f"no group could be checked ({reason})"
     count = f"{proof.checked_groups} of {proof.groups} groups checked alone"
+    if proof.by_runtime:
+        count += f" ({len(proof.by_runtime)} are ONNX Runtime's own)"
+    if proof.unchecked:
+        count += f", {_named([repr(name) for name in proof.unchecked])} can't be checked, since "
+        count += "the model holds no value that they lead to"
     if proof.broken:
-        more = len(proof.broken) - _BROKEN_NAMED
-        named = ", ".join(_link_text(link) for link in proof.broken[:_BROKEN_NAMED])
-        return f"{count}, {len(proof.broken)} wrong: {named}" + (f" and {more} more" * (more > 0))
-    assert proof.worst is not None, "every checked group has a link"
+        return f"{count}, {len(proof.broken)} wrong: {_named(list(map(_link_text, proof.broken)))}"
+    if proof.worst is None:
+        return count
     return f"{count}, worst {_link_text(proof.worst)}"
+
+
+def _named(items: Sequence[str]) -> str:
+    more = len(items) - _NAMED
+    return ", ".join(items[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _link_text(link: LinkFacts) -> str:

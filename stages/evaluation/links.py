@@ -14,7 +14,6 @@ import numpy as np
 
 from stages.evaluation.accuracy import compare_floats
 from stages.evaluation.whole_groups import WholeGroup
-from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.semantics import rounded
@@ -52,10 +51,15 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Every link of a recipe, and the device's groups that no link judges, with the reason."""
+    """Every link of a recipe.
+
+    `by_runtime`: groups that ONNX Runtime itself runs, so that there is nothing to compare.
+    `unchecked`: the others that no link judges, because no value that they lead to is the model's.
+    """
 
     links: tuple[Link, ...]
-    unchecked: Mapping[str, str]
+    by_runtime: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
     @property
     def checked_groups(self) -> int:
@@ -79,8 +83,8 @@ def compare_links(
     """Run every group on the reference's values, and compare what it makes with the reference's.
 
     `reference` holds the model's inputs and whatever ONNX Runtime shows, by name. A value that it
-    doesn't hold is what the group before makes of the reference's values. Groups on the host run
-    only where such a value is theirs: they are ONNX Runtime itself.
+    doesn't hold is what the group before makes of the reference's values. Nodes that ONNX Runtime
+    runs for the recipe too run only where such a value is theirs.
 
     Raises:
         DeviceError: a node fails on the host.
@@ -89,7 +93,7 @@ def compare_links(
     links: list[Link] = []
     pending: dict[str, tuple[str, ...]] = {}
     for group in groups:
-        if group.engine is Engine.HOST and all(known.holds(name) for name in group.results):
+        if _is_runtime(group) and all(known.holds(name) for name in group.results):
             continue
         made = group.run(known.operands(group))
         carried = tuple(
@@ -102,7 +106,12 @@ def compare_links(
                 known.carry(value, array)
                 pending[value] = (*carried, group.name)
     judged = {name for link in links for name in (link.group, *link.carried)}
-    return Links(tuple(links), _unchecked(groups, judged))
+    left = [group for group in groups if group.name not in judged]
+    return Links(
+        tuple(links),
+        tuple(group.name for group in left if _is_runtime(group)),
+        tuple(group.name for group in left if not _is_runtime(group)),
+    )
 
 
 class _Known:
@@ -200,11 +209,5 @@ def _along(vector: Array, axis: int, rank: int) -> np.ndarray:
     return wide.reshape(shape)
 
 
-def _unchecked(groups: Sequence[WholeGroup], judged: set[str]) -> dict[str, str]:
-    return {
-        group.name: "ONNX Runtime runs it on the host"
-        if group.engine is Engine.HOST
-        else "the model holds no value that it leads to"
-        for group in groups
-        if group.name not in judged
-    }
+def _is_runtime(group: WholeGroup) -> bool:
+    return any(operator.kind is Kind.HOST_CALL for operator in group.operators)

@@ -11,7 +11,7 @@ import numpy as np
 from stages.device.host import HostRuntime
 from stages.device.kernels import ReadyKernel, ready
 from stages.plan.instructions import Kernel
-from stages.recipe.decisions import Engine, Group, Recipe
+from stages.recipe.decisions import Group, Recipe
 from stages.recipe.graph import Operator
 from stages.recipe.semantics import rounded
 from stages.tensors import Array, TensorType
@@ -25,7 +25,6 @@ class WholeGroup:
     """
 
     name: str
-    engine: Engine
     operands: tuple[str, ...]
     results: tuple[str, ...]
     operators: tuple[Operator, ...]
@@ -107,8 +106,11 @@ def _whole(
     operands = tuple(name for name in within if name not in set(made))
     types = {name: recipe.graph.types[name] for name in (*within, *made)}
     kernel = Kernel(group.name, operands, results, tuple(members), types)
-    result_types = tuple(types[name] for name in results)
     return WholeGroup(
-        group.name, group.engine, operands, results, tuple(members), result_types,
-        ready(kernel, host),
-    )  # fmt: skip
+        name=group.name,
+        operands=operands,
+        results=results,
+        operators=tuple(members),
+        result_types=tuple(types[name] for name in results),
+        kernel=ready(kernel, host),
+    )
