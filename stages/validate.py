@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from stages.device.simulated import SimulatedDevice
 from stages.errors import InputError
+from stages.evaluation.accuracy_verdict import Judgement, judge_quantized
 from stages.evaluation.baseline import Baseline
 from stages.evaluation.output_checks import OutputFacts, check_output, missing_output
 from stages.evaluation.package_facts import (
@@ -18,6 +20,7 @@ from stages.evaluation.package_facts import (
     is_quantized,
     memory_facts,
 )
+from stages.evaluation.quantized_proof import Proof, Prover
 from stages.evaluation.report_files import read_report, report_text
 from stages.evaluation.validation import (
     ValidationLimits,
@@ -31,17 +34,23 @@ from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
 from stages.normalizer.reference import OnnxRuntimeReference
 from stages.normalizer.samples import Sample, load_samples
-from stages.package import Package, read_package, require_spec
+from stages.package import Package, read_constants, read_package, require_spec
 from stages.plan.rules import check_plan
 
 __all__ = ["Validation", "ValidationLimits", "validate"]
 
 REPORT_FILE = "validation.json"
+MODEL_FILE = "model.onnx"
+SAMPLES_FILE = "samples.npz"
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What the stage found; `reasons` begins with the most important."""
+    """What the stage found; `reasons` begins with the most important.
+
+    `proof` is what the accuracy of an integer model rests on where its end-to-end figure can't
+    tell; None for float models.
+    """
 
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -53,6 +62,7 @@ class Validation:
     fused_groups: int
     is_quantized: bool
     package: str
+    proof: Proof | None = None
 
     def as_json(self) -> dict[str, object]:
         """Plain data for the report."""
@@ -80,35 +90,36 @@ def validate(
     package = read_package(package_dir)
     require_spec(package, spec)
     rules = check_rules(check_plan(package.plan, spec))
-    outputs: tuple[OutputFacts, ...] = ()
-    overflows: dict[str, int] = {}
+    compared = _Comparison()
     if verdict_of(rules) is Verdict.PASS:
         device = SimulatedDevice(spec)
         device.load(package, package_dir)
-        outputs, overflows = _compare(package, device, normalized_dir, limits)
+        compared = _compare(package, package_dir, device, normalized_dir, limits)
     recipe, plan = package.recipe, package.plan
     hosted = fallbacks(recipe, plan, spec)
     memory = memory_facts(plan, spec)
     groups = fused_groups(recipe)
-    before = _groups_before(baseline)
+    judgement = _judge(compared, limits)
     checks = (
         *rules,
-        *(facts.check for facts in outputs),
+        *(facts.check for facts in judgement.outputs),
+        *judgement.checks,
         check_fallbacks(hosted, limits),
         *check_memory(memory, limits),
-        check_fused_groups(groups, before),
+        check_fused_groups(groups, _groups_before(baseline)),
     )
     result = Validation(
         verdict=verdict_of(checks),
-        reasons=_reasons(checks, outputs),
+        reasons=_reasons(checks, judgement),
         checks=checks,
-        outputs=outputs,
-        overflows=overflows,
+        outputs=judgement.outputs,
+        overflows=compared.overflows,
         fallbacks=hosted,
         memory=memory,
         fused_groups=groups,
         is_quantized=is_quantized(recipe),
         package=package.manifest.package_sha256,
+        proof=compared.proof,
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
@@ -121,26 +132,60 @@ def _groups_before(baseline: Path | None) -> int | None:
     return read_report(baseline, Baseline, "baseline accept").fused_groups
 
 
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Every output of every sample, the overflows on the way, and the proof of an integer model."""
+
+    outputs: tuple[OutputFacts, ...] = ()
+    overflows: Mapping[str, int] = field(default_factory=dict)
+    proof: Proof | None = None
+
+
 def _compare(
-    package: Package, device: SimulatedDevice, normalized_dir: Path, limits: ValidationLimits
-) -> tuple[tuple[OutputFacts, ...], dict[str, int]]:
-    """Every output of every sample, and the overflows on the way."""
-    reference = OnnxRuntimeReference(normalized_dir / "model.onnx")
-    quantized = is_quantized(package.recipe)
+    package: Package,
+    package_dir: Path,
+    device: SimulatedDevice,
+    normalized_dir: Path,
+    limits: ValidationLimits,
+) -> _Comparison:
+    """The device's outputs and the reference's, sample by sample."""
+    reference = _reference(package, package_dir, normalized_dir / MODEL_FILE, limits)
     found: list[OutputFacts] = []
-    overflows: dict[str, int] = {}
-    for index, sample in enumerate(_samples(normalized_dir / "samples.npz")):
+    overflows: Counter[str] = Counter()
+    for index, sample in enumerate(_samples(normalized_dir / SAMPLES_FILE)):
         execution = device.infer(sample)
-        for name, count in execution.overflows.items():
-            overflows[name] = overflows.get(name, 0) + count
-        for name, expected in reference.run(sample).items():
+        overflows.update(execution.overflows)
+        if isinstance(reference, Prover):
+            expected = reference.look(index, sample, execution.outputs)
+        else:
+            expected = reference.run(sample)
+        for name, array in expected.items():
             actual = execution.outputs.get(name)
             found.append(
                 missing_output(name, index)
                 if actual is None
-                else check_output(name, index, actual, expected, limits.accuracy, quantized)
+                else check_output(
+                    name, index, actual, array, limits.accuracy, is_quantized(package.recipe)
+                )
             )
-    return tuple(found), overflows
+    proof = reference.proof() if isinstance(reference, Prover) else None
+    return _Comparison(tuple(found), dict(overflows), proof)
+
+
+def _reference(
+    package: Package, package_dir: Path, model: Path, limits: ValidationLimits
+) -> Prover | OnnxRuntimeReference:
+    """ONNX Runtime; for an integer model with the proof that it needs."""
+    if not is_quantized(package.recipe):
+        return OnnxRuntimeReference(model)
+    constants = read_constants(package_dir)
+    return Prover(package.recipe, constants, model, limits.min_sqnr_db)
+
+
+def _judge(compared: _Comparison, limits: ValidationLimits) -> Judgement:
+    if compared.proof is None:
+        return Judgement(compared.outputs)
+    return judge_quantized(compared.outputs, compared.proof, limits.min_sqnr_db)
 
 
 def _samples(path: Path) -> list[Sample]:
@@ -154,6 +199,7 @@ def _samples(path: Path) -> list[Sample]:
     return samples
 
 
-def _reasons(checks: Sequence[Check], outputs: Sequence[OutputFacts]) -> tuple[str, ...]:
+def _reasons(checks: Sequence[Check], judgement: Judgement) -> tuple[str, ...]:
     failed = tuple(check.message for check in checks if not check.passed)
-    return failed or (f"{len(checks)} checks passed, {len(outputs)} outputs compared",)
+    passed = f"{len(checks)} checks passed, {len(judgement.outputs)} outputs compared"
+    return failed or (*judgement.notes, passed)

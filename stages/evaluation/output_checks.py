@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from math import isfinite
 
 import numpy as np
@@ -36,9 +37,22 @@ class AccuracyLimits:
     min_agreement: float = 0.99
 
 
+class Measure(StrEnum):
+    """What an output is judged by."""
+
+    PRESENCE = "presence"  # it is missing, or has another shape
+    COSINE = "cosine"  # and the error over the range
+    SQNR = "sqnr"
+    EQUALITY = "equality"  # of special values, or of integers
+
+
 @dataclass(frozen=True, slots=True)
 class OutputFacts:
-    """How one output of one sample compares, in figures; None where a figure doesn't apply."""
+    """How one output of one sample compares, in figures; None where a figure doesn't apply.
+
+    `is_conclusive` is false where the output misses its limit while the model itself moves by more
+    than that when its input hardly does: the figure then says nothing by itself.
+    """
 
     output: str
     sample: int
@@ -47,6 +61,8 @@ class OutputFacts:
     relative_error: float | None = None
     sqnr_db: float | None = None
     mismatches: int | None = None
+    measure: Measure = Measure.PRESENCE
+    is_conclusive: bool = True
 
 
 def check_output(
@@ -71,16 +87,17 @@ def check_output(
         return OutputFacts(output, sample, check)
     if expected.dtype.kind in "iub" and actual.dtype.kind in "iub":
         integers = compare_integers(actual, expected)
-        check = _integer_check(name, integers, expected.dtype, limits)
+        check, measure = _integer_check(name, integers, expected.dtype, limits)
         return OutputFacts(
             output,
             sample,
             check,
             sqnr_db=_finite(integers.sqnr_db),
             mismatches=integers.mismatches,
+            measure=measure,
         )
     floats = compare_floats(actual, expected)
-    check = _float_check(name, floats, limits, is_quantized)
+    check, measure = _float_check(name, floats, limits, is_quantized)
     return OutputFacts(
         output,
         sample,
@@ -89,6 +106,7 @@ def check_output(
         relative_error=float(f"{floats.relative_error:.6g}"),
         sqnr_db=_finite(floats.sqnr_db),
         mismatches=floats.special_mismatches,
+        measure=measure,
     )
 
 
@@ -105,10 +123,10 @@ def _finite(value: float) -> float | None:
 
 def _float_check(
     name: str, accuracy: FloatAccuracy, limits: AccuracyLimits, is_quantized: bool
-) -> Check:
+) -> tuple[Check, Measure]:
     if accuracy.special_mismatches:
         figure = f"{accuracy.special_mismatches} NaN or infinite elements"
-        return Check(
+        check = Check(
             name,
             passed=False,
             figure=figure,
@@ -116,8 +134,9 @@ def _float_check(
             message=f"{name} has {figure} where the reference hasn't (or has others): look for "
             "overflows in validation.json, and keep the operators named there in float32",
         )
+        return check, Measure.EQUALITY
     if is_quantized:
-        return _sqnr_check(name, accuracy.sqnr_db, limits)
+        return _sqnr_check(name, accuracy.sqnr_db, limits), Measure.SQNR
     figure = f"cosine {accuracy.cosine:.6f}, error {accuracy.relative_error:.3%} of the range"
     limit = f"cosine {limits.min_cosine}, error {limits.max_relative_error:.3%}"
     passed = (
@@ -128,7 +147,7 @@ def _float_check(
         f"{name}: {figure}; the limit is {limit}: compare with the recipe's precision notes "
         "(`recipe show PACKAGE`), or loosen `validate` in params.yaml"
     )
-    return Check(name, passed, figure, limit, "" if passed else message)
+    return Check(name, passed, figure, limit, "" if passed else message), Measure.COSINE
 
 
 def _sqnr_check(name: str, sqnr_db: float, limits: AccuracyLimits) -> Check:
@@ -144,12 +163,13 @@ def _sqnr_check(name: str, sqnr_db: float, limits: AccuracyLimits) -> Check:
 
 def _integer_check(
     name: str, accuracy: IntegerAccuracy, dtype: np.dtype[np.generic], limits: AccuracyLimits
-) -> Check:
+) -> tuple[Check, Measure]:
     if dtype.kind != "b" and dtype.itemsize <= _NARROW_BYTES:
         if accuracy.largest_difference <= limits.max_steps:
             figure = f"off by at most {accuracy.largest_difference}"
-            return Check(name, passed=True, figure=figure, limit=str(limits.max_steps))
-        return _sqnr_check(name, accuracy.sqnr_db, limits)
+            check = Check(name, passed=True, figure=figure, limit=str(limits.max_steps))
+            return check, Measure.EQUALITY
+        return _sqnr_check(name, accuracy.sqnr_db, limits), Measure.SQNR
     allowed = int((1 - limits.min_agreement) * accuracy.elements)
     passed = accuracy.mismatches <= allowed
     figure = f"{accuracy.mismatches} of {accuracy.elements} elements differ"
@@ -157,4 +177,4 @@ def _integer_check(
         f"{name}: {figure}, {allowed} may: where it comes from a comparison, its operands are too "
         "close for the device's precision; run that part in float32"
     )
-    return Check(name, passed, figure, str(allowed), "" if passed else message)
+    return Check(name, passed, figure, str(allowed), "" if passed else message), Measure.EQUALITY

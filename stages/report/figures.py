@@ -56,6 +56,8 @@ def _validate(out: Path) -> str:
     cosine = _extreme("cosine", min, (item.cosine for item in outputs), ".6f")
     error = _extreme("error", max, (item.relative_error for item in outputs), ".2e")
     noise = _extreme("SQNR", min, (item.sqnr_db for item in outputs), ".1f", " dB")
+    if any(not item.is_conclusive for item in outputs):
+        noise += " end to end (inconclusive), every link holds"
     figures = [noise] if facts.is_quantized else [cosine, error]
     return ", ".join(filter(None, figures)) or facts.reasons[0]
 
