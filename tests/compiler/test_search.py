@@ -46,7 +46,10 @@ pads=[0,0,0,0], strides=[1,1]}}""",
 group y on vector
   %y : f16[1,{a},{b + 1},{c}]{layout} = max_pool(%x) {{dilations=[1,1], kernel=[2,1], \
 pads=[0,0,0,0], strides=[1,1]}}""",
-        "softmax": f"{x}\ngroup y on vector\n  %y : f16[1,{a},{b + 2},{c}] = softmax(%x) {{axis=3}}",
+        "softmax": f"""
+{x}
+group y on vector
+  %y : f16[1,{a},{b + 2},{c}] = softmax(%x) {{axis=3}}""",
         "add": f"{x}\ngroup y on vector\n  %y : f16[1,{a},{b + 2},{c}]{layout} = add(%x, %x)",
         "reduce_sum": f"""
 {x}
