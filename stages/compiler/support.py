@@ -51,8 +51,11 @@ def refusal(
     listed = spec.operators.get(operator.kind)
     if listed is None:
         what = _onnx_name(operator) if operator.kind is Kind.HOST_CALL else operator.kind
-        return f"{what} isn't in the operator list of {spec.name}"
+        why = f": {operator.word('why')}" if "why" in operator.attributes else ""
+        return f"{what} isn't in the operator list of {spec.name}{why}"
     types = [*operand_types, result]
+    if any(not tensor_type.element_count for tensor_type in types):
+        return f"{operator.kind} on a tensor without elements: there is nothing to tile"
     for tensor_type in types:
         if tensor_type.dtype not in listed.dtypes:
             return _dtype_refusal(operator, tensor_type.dtype, listed, spec)

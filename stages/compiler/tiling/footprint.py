@@ -49,6 +49,8 @@ def operand_boxes(
         case Kind.INSTANCE_NORM:
             wide = _widen(box, _shape(types, 0), range(2, result.rank))
             boxes = [wide, (box[1],), (box[1],)]
+        case Kind.BATCH_NORM:
+            boxes = [box, *[(box[1],)] * 4]
         case Kind.TRANSPOSE:
             permutation = operator.integers("permutation")
             source: list[Span] = [(0, 0)] * len(box)
@@ -67,7 +69,7 @@ def operand_boxes(
             boxes = [_slice(operator, box)]
         case kind if kind.startswith("reduce_"):
             boxes = [_reduction(operator, box, _shape(types, 0), reduction)]
-        case Kind.CONCAT | Kind.SPLIT | Kind.RESHAPE | Kind.HOST_CALL | Kind.BATCH_NORM:
+        case Kind.CONCAT | Kind.SPLIT | Kind.RESHAPE | Kind.HOST_CALL:
             raise AssertionError(f"{operator.kind} has no tiles")
         case _:
             boxes = [broadcast_box(box, item.shape) if item else None for item in types]
