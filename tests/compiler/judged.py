@@ -133,6 +133,9 @@ def judge_plan(compiled: Compiled, spec: HardwareSpec) -> None:
     verify(compiled.recipe, compiled.constants)
     if parse_recipe(print_recipe(compiled.recipe)) != compiled.recipe:
         raise JudgementError("text", "the recipe doesn't read back as it was printed")
+    for group in compiled.recipe.fallbacks:
+        if not group.reason:
+            raise JudgementError("fallback", f"group {group.name} is on the host without a reason")
     if violations := check_plan(compiled.plan, spec):
         kinds = sorted({item.rule for item in violations})
         raise JudgementError(f"rule {','.join(kinds)}", str(violations[0]))
