@@ -59,6 +59,10 @@ def refusal(
     for tensor_type in types:
         if tensor_type.dtype not in listed.dtypes:
             return _dtype_refusal(operator, tensor_type.dtype, listed, spec)
+    multiplied = DType.I8 if types[0].dtype is DType.U8 else types[0].dtype
+    if operator.kind in CONTRACTIONS and multiplied not in spec.tensor_core.macs_per_cycle:
+        known = ", ".join(sorted(spec.tensor_core.macs_per_cycle))
+        return f"{operator.kind} on {multiplied}: the tensor core of {spec.name} multiplies {known}"
     for fact, number in _facts(operator, types):
         low, high = listed.limits.get(fact, (number, number))
         if not low <= number <= high:

@@ -35,10 +35,15 @@ def models(draw: st.DrawFn) -> RandomModel:
     return random_model(DrawnChoices(draw), 8)
 
 
+def allowed_to_refuse(error: CompileError, name: str) -> bool:
+    """A refusal names the tensor, and only a shrunken device refuses these models."""
+    return "%" in str(error) and "K" in name
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_random_model_computes_the_same_on_the_device(name: str) -> None:
     @settings(
-        max_examples=12 if name == "nvidia_t4" else 30, suppress_health_check=list(HealthCheck)
+        max_examples=15 if name == "nvidia_t4" else 40, suppress_health_check=list(HealthCheck)
     )
     @given(models())
     def check(made: RandomModel) -> None:
@@ -46,8 +51,8 @@ def test_a_random_model_computes_the_same_on_the_device(name: str) -> None:
         try:
             compile_and_judge(case, hardware(name))
         except CompileError as error:
-            assert "%" in str(error), "a refusal names the tensor"
-            assert "K" in name, "a small model fits the whole device"
+            if not allowed_to_refuse(error, name):
+                raise
 
     check()
 
@@ -60,7 +65,7 @@ def test_a_random_model_in_integers_computes_what_its_recipe_means(name: str) ->
         try:
             compile_in_integers(case_of(made.model, made.feeds), hardware(name))
         except CompileError as error:
-            assert "%" in str(error), "a refusal names the tensor"
-            assert "K" in name, "a small model fits the whole device"
+            if not allowed_to_refuse(error, name):
+                raise
 
     check()

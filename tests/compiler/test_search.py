@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.compiler.draft import Draft
 from stages.compiler.memory.assign import Assignment
+from stages.compiler.pipeline import compile_graph
 from stages.compiler.tiling.search import Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import align, dependencies, streams
 from stages.compiler.tiling.workload import Workload, workload
+from stages.errors import DoesNotFitError
+from stages.plan.rules import check_plan
 from stages.recipe.decisions import Engine, Group, Tile
 from tests.compiler.passing import draft_of
 from tests.compiler.specs import hardware, with_sram
@@ -46,7 +51,10 @@ pads=[0,0,0,0], strides=[1,1]}}""",
 group y on vector
   %y : f16[1,{a},{b + 1},{c}]{layout} = max_pool(%x) {{dilations=[1,1], kernel=[2,1], \
 pads=[0,0,0,0], strides=[1,1]}}""",
-        "softmax": f"{x}\ngroup y on vector\n  %y : f16[1,{a},{b + 2},{c}] = softmax(%x) {{axis=3}}",
+        "softmax": f"""
+{x}
+group y on vector
+  %y : f16[1,{a},{b + 2},{c}] = softmax(%x) {{axis=3}}""",
         "add": f"{x}\ngroup y on vector\n  %y : f16[1,{a},{b + 2},{c}]{layout} = add(%x, %x)",
         "reduce_sum": f"""
 {x}
@@ -89,6 +97,7 @@ def slots_bytes(work: Workload, tile: Tile) -> int:
 def test_a_tile_takes_no_more_than_it_was_priced_at(draft: Draft, kilobytes: int) -> None:
     search = Search(work_of(draft), SPEC, frozenset())
     smallest = search.smallest()
+    assert smallest is not None
     priced = search.cheapest(kilobytes * 1024)
     if priced is None:
         assert smallest.sram_bytes > kilobytes * 1024
@@ -102,6 +111,7 @@ def test_a_tile_takes_no_more_than_it_was_priced_at(draft: Draft, kilobytes: int
 def test_the_smallest_tile_is_found_at_its_own_budget(draft: Draft) -> None:
     search = Search(work_of(draft), SPEC, frozenset())
     smallest = search.smallest()
+    assert smallest is not None
     assert slots_bytes(search.work, smallest.tile) <= smallest.sram_bytes
     found = search.cheapest(smallest.sram_bytes)
     assert found is not None
@@ -125,7 +135,9 @@ def test_a_group_is_placed_wherever_its_smallest_tile_fits(draft: Draft, kilobyt
     spec = with_sram(SPEC, kilobytes * 1024)
     work = work_of(draft)
     capacity = spec.sram.size_bytes - spec.sram.reserved_bytes
-    if Search(work, spec, frozenset()).smallest().sram_bytes > capacity:
+    smallest = Search(work, spec, frozenset()).smallest()
+    assert smallest is not None
+    if smallest.sram_bytes > capacity:
         return
     placed, memory = Assignment(draft, spec).run()
     assert placed.recipe.groups[0].tile is not None
@@ -134,3 +146,17 @@ def test_a_group_is_placed_wherever_its_smallest_tile_fits(draft: Draft, kilobyt
     for item in taken:
         assert spec.sram.reserved_bytes <= item.address
         assert item.end <= spec.sram.size_bytes
+
+
+@settings(max_examples=40)
+@given(drafts(), st.integers(8, 64), st.integers(8, 64), st.integers(64, 200))
+def test_a_tile_keeps_to_the_limits_of_the_core(draft: Draft, m: int, n: int, k: int) -> None:
+    core = replace(SPEC.tensor_core, max_m=m, max_n=n, max_k=k)
+    spec = replace(SPEC, tensor_core=core)
+    try:
+        compiled = compile_graph(draft.graph, draft.constants, spec)
+    except DoesNotFitError as error:
+        if f"the tensor core's limits, m {m}, n {n}, k {k}" not in error.problem:
+            raise
+        return
+    assert not check_plan(compiled.plan, spec)
