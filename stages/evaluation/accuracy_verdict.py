@@ -64,7 +64,7 @@ def _inconclusive(facts: OutputFacts, proof: Proof) -> str:
     assert floor is not None, "only a floor makes an output inconclusive"
     assert floor.floor_db is not None
     sqnr = "no SQNR" if facts.sqnr_db is None else f"SQNR {facts.sqnr_db:.1f} dB"
-    verdict = "so the device is right" if proof.holds else "so the device is wrong"
+    verdict = "the device is right" if proof.holds else "the device is wrong"
     return (
         f"{facts.check.name}: {sqnr} end to end is inconclusive by itself, since the model agrees "
         f"with itself only to {floor.floor_db:.1f} dB when its input moves by {_MOVE}; {verdict} "

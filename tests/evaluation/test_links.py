@@ -122,7 +122,7 @@ def test_one_wrong_group_of_a_chaotic_model_fails_by_name(tmp_path: Path) -> Non
     assert result.verdict is Verdict.FAIL
     assert result.proof is not None
     assert [link.group for link in result.proof.broken] == ["c7"]
-    assert "so the device is wrong by its links" in result.reasons[0]
+    assert "the device is wrong by its links" in result.reasons[0]
     assert "1 wrong: 'c7'" in result.reasons[0]
     assert result.proof.device_holds
 
