@@ -64,12 +64,17 @@ def _inconclusive(facts: OutputFacts, proof: Proof) -> str:
     assert floor is not None, "only a floor makes an output inconclusive"
     assert floor.floor_db is not None
     sqnr = "no SQNR" if facts.sqnr_db is None else f"SQNR {facts.sqnr_db:.1f} dB"
-    verdict = "the device is right" if proof.holds else "the device is wrong"
     return (
         f"{facts.check.name}: {sqnr} end to end is inconclusive by itself, since the model agrees "
-        f"with itself only to {floor.floor_db:.1f} dB when its input moves by {_MOVE}; {verdict} "
-        f"by its links: {_links_text(proof)}; {_device_text(proof)}"
+        f"with itself only to {floor.floor_db:.1f} dB when its input moves by {_MOVE}. "
+        f"{_conclusion(proof)}: {_links_text(proof)}; {_device_text(proof)}"
     )
+
+
+def _conclusion(proof: Proof) -> str:
+    if proof.holds:
+        return "By its links the device is right"
+    return "By its links the device is wrong" if not proof.links_hold else "Its plan is wrong"
 
 
 def _links_check(proof: Proof, min_sqnr_db: float, is_needed: bool) -> Check:

@@ -122,7 +122,7 @@ def test_one_wrong_group_of_a_chaotic_model_fails_by_name(tmp_path: Path) -> Non
     assert result.verdict is Verdict.FAIL
     assert result.proof is not None
     assert [link.group for link in result.proof.broken] == ["c7"]
-    assert "the device is wrong by its links" in result.reasons[0]
+    assert "By its links the device is wrong" in result.reasons[0]
     assert "1 wrong: 'c7'" in result.reasons[0]
     assert result.proof.device_holds
 
@@ -135,6 +135,7 @@ def test_a_plan_that_isnt_its_recipe_fails_a_chaotic_model(tmp_path: Path) -> No
     assert not result.proof.device_holds
     passed, figure = check(result, "device against recipe")
     assert not passed
+    assert "Its plan is wrong" in result.reasons[0]
     assert "elements of its outputs differ from the recipe's" in figure
 
 
