@@ -45,8 +45,8 @@ def _judged(facts: OutputFacts, proof: Proof, min_sqnr_db: float) -> OutputFacts
             else f"agrees with itself to {floor.floor_db:.1f} dB"
         )
         message = (
-            f"{facts.check.message}. The model isn't to blame: it {itself} when its input moves by "
-            f"{_MOVE}; {_links_text(proof)}; {_device_text(proof)}"
+            f"{facts.check.message}. The model is stable, it {itself} when its input moves by "
+            f"{_MOVE}, so the figure tells: {_links_text(proof)}; {_device_text(proof)}"
         )
         return replace(facts, check=replace(facts.check, message=message))
     check = replace(
@@ -118,7 +118,7 @@ def _named(items: Sequence[str]) -> str:
 
 
 def _link_text(link: LinkFacts) -> str:
-    carried = f" (with {', '.join(map(repr, link.carried))})" if link.carried else ""
+    carried = f" (with {_named(list(map(repr, link.carried)))})" if link.carried else ""
     figure = "equal" if link.sqnr_db is None else f"{link.sqnr_db:.1f} dB"
     return f"{link.group!r}{carried} {figure}"
 
