@@ -8,10 +8,10 @@ leaves it running; the next run finds it in server.json, uses it, and ends it.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -20,9 +20,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
+
+import psutil
 
 from flows.places import CACHE_VARIABLE
 from stages.errors import InputError, RecipeError
@@ -30,6 +32,8 @@ from stages.errors import InputError, RecipeError
 API_VARIABLE = "PREFECT_API_URL"
 _TIMEOUT_SECONDS = 180.0
 _POLL_SECONDS = 0.05
+_END_SECONDS = 10.0
+_CLOCK_SECONDS = 2.0  # a start is reckoned from the boot, and clocks are set
 _SERVER_ERRORS = 500
 _QUIET = {
     "DO_NOT_TRACK": "1",
@@ -49,9 +53,10 @@ _SERVER_ONLY = {
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """server.json: the process and port of the server in this home."""
+    """server.json: the port of the server in this home, and its process, known by when it began."""
 
     pid: int
+    started: float
     port: int
 
     @property
@@ -106,7 +111,7 @@ class FlowServer:
             return
         deadline = time.monotonic() + _TIMEOUT_SECONDS
         while not _answers(self._record.api_url):
-            if not _is_alive(self._record.pid):
+            if _process_of(self._record) is None:
                 raise self._failure("ended before it answered")
             if time.monotonic() > deadline:
                 raise self._failure(f"didn't answer within {_TIMEOUT_SECONDS:.0f} s")
@@ -126,14 +131,14 @@ class FlowServer:
                 self._users.close()
                 os.environ.pop(API_VARIABLE, None)
             (self.home / "server.json").unlink(missing_ok=True)
-            _end(self._record.pid)
+            _end(self._record)
 
     def _find_running(self) -> _Record | None:
         try:
             record = _Record(**json.loads((self.home / "server.json").read_text()))
         except (OSError, ValueError, TypeError):
             return None
-        return record if _is_alive(record.pid) else None
+        return record if _process_of(record) is not None else None
 
     def _start(self) -> _Record:
         port = _free_port()
@@ -146,8 +151,8 @@ class FlowServer:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us; we end the server afterwards
             )
-        record = _Record(process.pid, port)
-        (self.home / "server.json").write_text(json.dumps({"pid": process.pid, "port": port}))
+        record = _Record(process.pid, psutil.Process(process.pid).create_time(), port)
+        (self.home / "server.json").write_text(json.dumps(asdict(record)))
         return record
 
     def _make_home(self) -> None:
@@ -210,25 +215,31 @@ def _answers(api_url: str) -> bool:
         return False
 
 
-def _is_alive(pid: int) -> bool:
-    """Whether the process runs; a child that has ended is buried here, and doesn't."""
+def _process_of(record: _Record) -> psutil.Process | None:
+    """The record's process, or None where it has ended, and its number may be another's now.
+
+    An ended child is buried here; one that its parent hasn't buried yet is dead all the same.
+    """
     try:
-        if os.waitpid(pid, os.WNOHANG)[0] == pid:
-            return False
-    except ChildProcessError:
-        pass  # another run started it
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
+        process = psutil.Process(record.pid)
+        if abs(process.create_time() - record.started) > _CLOCK_SECONDS:
+            return None
+        if process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    except psutil.NoSuchProcess:
+        return None
+    with contextlib.suppress(ChildProcessError):  # another run started it
+        os.waitpid(record.pid, os.WNOHANG)
+    return None
 
 
-def _end(pid: int) -> None:
-    deadline = time.monotonic() + 10
-    sent = signal.SIGTERM
-    while _is_alive(pid):
-        os.kill(pid, sent)
+def _end(record: _Record) -> None:
+    """Asks the server to end; kills it if it takes long."""
+    asked = time.monotonic()
+    while (process := _process_of(record)) is not None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if time.monotonic() - asked > _END_SECONDS:
+                process.kill()
+            else:
+                process.terminate()
         time.sleep(_POLL_SECONDS)
-        if time.monotonic() > deadline:
-            sent = signal.SIGKILL

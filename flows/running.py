@@ -34,7 +34,7 @@ def run_request(request: RunRequest, terminal: Terminal) -> Outcome:
 
 
 def open_session(request: RunRequest, terminal: Terminal) -> RunSession:
-    """A session whose processes are warming up."""
+    """A session for the request; nothing runs yet."""
     shared = len(request.models)
     total = shared + shared * len(request.devices) * (len(CHAIN) - 1)
     return RunSession(request, StageProcesses(request.jobs), Progress(terminal, total))

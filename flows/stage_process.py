@@ -37,12 +37,6 @@ class StageProcesses:
         self._stopped = False
         self._context = _make_context(jobs)
 
-    def warm_up(self) -> None:
-        """Starts the server process, which imports the stages while the caller goes on."""
-        process = self._context.Process(target=_nothing)
-        process.start()
-        threading.Thread(target=process.join, daemon=True).start()
-
     def run(self, call: StageCall, on_start: Callable[[], None]) -> StageResult | StageFailure:
         """What the call gave or why it failed; waits for a free place, then for the result."""
         with self._free:
@@ -111,10 +105,6 @@ def _make_context(jobs: int) -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
     return context
-
-
-def _nothing() -> None:
-    """What the first process does."""
 
 
 def _serve(call: StageCall, sender: Connection) -> None:

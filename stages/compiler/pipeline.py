@@ -17,13 +17,13 @@ from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeByRanges
 from stages.compiler.passes.recognize import Recognize
+from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Graph
-from stages.recipe.verify import verify
 from stages.recipe.verify import verify
 from stages.tensors import Array
 
@@ -44,6 +44,7 @@ def passes(
         Precision(),
         Order(),
         AssignLayouts(),
+        SeparateReads(),
     )
 
 

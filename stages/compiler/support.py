@@ -51,11 +51,18 @@ def refusal(
     listed = spec.operators.get(operator.kind)
     if listed is None:
         what = _onnx_name(operator) if operator.kind is Kind.HOST_CALL else operator.kind
-        return f"{what} isn't in the operator list of {spec.name}"
+        why = f": {operator.word('why')}" if "why" in operator.attributes else ""
+        return f"{what} isn't in the operator list of {spec.name}{why}"
     types = [*operand_types, result]
+    if any(not tensor_type.element_count for tensor_type in types):
+        return f"{operator.kind} on a tensor without elements: there is nothing to tile"
     for tensor_type in types:
         if tensor_type.dtype not in listed.dtypes:
             return _dtype_refusal(operator, tensor_type.dtype, listed, spec)
+    multiplied = DType.I8 if types[0].dtype is DType.U8 else types[0].dtype
+    if operator.kind in CONTRACTIONS and multiplied not in spec.tensor_core.macs_per_cycle:
+        known = ", ".join(sorted(spec.tensor_core.macs_per_cycle))
+        return f"{operator.kind} on {multiplied}: the tensor core of {spec.name} multiplies {known}"
     for fact, number in _facts(operator, types):
         low, high = listed.limits.get(fact, (number, number))
         if not low <= number <= high:

@@ -17,8 +17,9 @@ class FloatAccuracy:
     """Floating-point outputs compared.
 
     `cosine`: of the two as vectors; 1 where both are zero, 0 where only one is.
-    `relative_error`: the largest error over the reference's range (maximum minus minimum); over its
-    magnitude where it is constant, absolute where it is zero.
+    `relative_error`: the largest error over the range of the reference, which always holds zero (a
+    float's precision is relative to its magnitude: probabilities of 0.4999 and 0.5001 span half of
+    one, not two ten-thousandths); absolute where the reference is zero.
     `sqnr_db`: signal over noise power; infinite where they are equal.
     `special_mismatches`: elements of which one is NaN or infinite and the other isn't the same.
     """
@@ -103,8 +104,8 @@ def _cosine(left: NDArray[Any], right: NDArray[Any]) -> float:
 
 
 def _scale(reference: NDArray[Any]) -> float:
-    low, high = float(reference.min()), float(reference.max())
-    return high - low or abs(high) or 1.0
+    low, high = min(float(reference.min()), 0.0), max(float(reference.max()), 0.0)
+    return high - low or 1.0
 
 
 def _sqnr_db(left: NDArray[Any], right: NDArray[Any]) -> float:

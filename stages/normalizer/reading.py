@@ -117,6 +117,10 @@ def _parse(content: bytes, path: Path) -> onnx.ModelProto:
         raise InputError(
             f"{_why_undecodable(content)}: it holds no graph", where=str(path), hint=_EXPORT_HINT
         )
+    if any(isinstance(word, bytes) for word in _words(proto.graph)):
+        raise InputError(
+            "a name in the model isn't text (UTF-8)", where=str(path), hint=_EXPORT_HINT
+        )
     if proto.graph.sparse_initializer:
         raise InputError(
             f"sparse initialiser {proto.graph.sparse_initializer[0].values.name!r}",
@@ -164,6 +168,18 @@ def _why_undecodable(content: bytes) -> str:
     if printable == len(head):
         return f"a text file, not an ONNX model (it begins {head[:24].decode()!r})"
     return "the file is no ONNX model, or was cut short"
+
+
+def _words(graph: onnx.GraphProto) -> Iterator[object]:
+    """Names and operators; protobuf gives those that are no UTF-8 as bytes."""
+    for named in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        yield named.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _words(inner)
 
 
 def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

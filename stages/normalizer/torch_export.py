@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ def export_module(module: Any, inputs: Any, target: Path) -> None:
                 warnings.simplefilter("ignore")
                 torch.onnx.export(
                     module, arguments, str(target), input_names=names,
-                    opset_version=RECIPE_OPSET, dynamo=dynamo, external_data=False,
+                    opset_version=RECIPE_OPSET, dynamo=dynamo, external_data=False, verbose=False,
                 )  # fmt: skip
         except Exception as error:  # torch raises many types, its exporters' own among them
             failures.append(f"{type(error).__name__}: {_first_line(error)}")
@@ -48,4 +49,5 @@ def export_module(module: Any, inputs: Any, target: Path) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # torch colours its messages
+    return (plain.strip().splitlines() or [""])[0]

@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 
 from stages.errors import CompileError
-from tests.compiler.judged import case_of, compile_and_judge
+from tests.compiler.judged import case_of, compile_and_judge, compile_in_integers
 from tests.compiler.model_builder import SeededChoices
 from tests.compiler.random_models import RandomModel, random_model
 from tests.compiler.specs import NAMES, hardware
@@ -31,7 +31,11 @@ def main(first: int, last: int, names: tuple[str, ...]) -> int:
             try:
                 model = model_of(seed)
                 case = case_of(model.model, model.feeds)
-                compiled = compile_and_judge(case, hardware(name))
+                compiled = compile_and_judge(
+                    case, hardware(name), model.feeds if seed % 2 else None
+                )
+                if seed % 3 == 0 and not model.is_quantized:
+                    compile_in_integers(case, hardware(name))
                 outcomes["on the device" if not compiled.recipe.fallbacks else "with host"] += 1
             except CompileError as error:
                 outcomes["refused"] += 1

@@ -1,4 +1,4 @@
-"""Digests of the packages of some random models: `python -m tests.compiler.fingerprint SEED ...`."""
+"""Digests of packages of some random models: `python -m tests.compiler.fingerprint SEED ...`."""
 
 from __future__ import annotations
 

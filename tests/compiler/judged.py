@@ -9,12 +9,15 @@ import numpy as np
 import onnx
 
 from stages.compiler.pipeline import Compiled, compile_graph
+from stages.compiler.quantization import Quantization, Range
+from stages.compiler.support import COMPARISONS
 from stages.device.functional import Machine
 from stages.evaluation.accuracy import compare_floats
 from stages.hardware.spec import HardwareSpec
 from stages.plan.rules import check_plan
 from stages.plan.timing import plan_cycles, simulate
 from stages.recipe.graph import Graph
+from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import import import_model
 from stages.recipe.semantics import interpret
 from stages.recipe.text import parse_recipe, print_recipe
@@ -24,6 +27,7 @@ from tests.recipe.onnx_models import host_call, run_model
 
 Arrays = Mapping[str, Array]
 _NARROW_STEPS = 2
+_JUMPS = COMPARISONS | {Kind.FLOOR, Kind.CEIL, Kind.ROUND, Kind.SIGN, Kind.HOST_CALL}
 
 
 class JudgementError(AssertionError):
@@ -76,13 +80,62 @@ def _parameters(operator) -> tuple[str, ...]:
     return operator.inputs[1:] if operator.kind in ("quantize", "dequantize") else ()
 
 
-def compile_and_judge(case: Case, spec: HardwareSpec) -> Compiled:
+def compile_and_judge(case: Case, spec: HardwareSpec, sample: Arrays | None = None) -> Compiled:
     """Compile a case; assert that the recipe is legal, the plan keeps every rule, the device
-    computes what ONNX Runtime computes, and takes the cycles that the compiler says."""
-    compiled = compile_graph(case.graph, case.constants, spec)
+    computes what ONNX Runtime computes, and takes the cycles that the compiler says.
+
+    `sample`: what biases are corrected with.
+    """
+    compiled = compile_graph(case.graph, case.constants, spec, sample=sample)
+    judge_plan(compiled, spec)
+    judge_numbers(case, compiled, spec)
+    return compiled
+
+
+def compile_in_integers(case: Case, spec: HardwareSpec) -> Compiled:
+    """Compile a case in int8 by the ranges that its own values take; the device must compute what
+    the recipe means, but for steps that rounding in f16 flips. Where a step can flip a comparison
+    or a whole number, only the plan is judged."""
+    floats = [name for name, item in case.graph.types.items() if item.dtype.is_float]
+    floats = [name for name in floats if name not in case.constants]
+    taken = interpret(
+        case.graph, case.constants, case.feeds, host_call=host_call(case.graph), keep=floats
+    )
+    ranges = {
+        name: Range(min(0.0, float(taken[name].min())), max(0.0, float(taken[name].max())) + 1e-3)
+        for name in floats
+        if taken[name].size and np.isfinite(taken[name]).all()
+    }
+    compiled = compile_graph(case.graph, case.constants, spec, Quantization(ranges, frozenset()))
+    judge_plan(compiled, spec)
+    graph = compiled.recipe.graph
+    if any(op.kind in _JUMPS for op in graph.operators) or not _casts_only_floats(graph):
+        return compiled
+    meant = interpret(graph, compiled.constants, case.feeds, host_call=host_call(graph))
+    execution = Machine(compiled.plan, compiled.weights, spec).run(case.feeds)
+    for name, expected in meant.items():
+        if expected.dtype.kind == "f" and expected.size:
+            facts = compare_floats(execution.outputs[name], expected)
+            if facts.relative_error > 0.1 or facts.special_mismatches:
+                raise JudgementError("int8", f"%{name} is off by {facts.relative_error:.3f}")
+    return compiled
+
+
+def _casts_only_floats(graph: Graph) -> bool:
+    return all(
+        graph.types[op.outputs[0]].dtype.is_float for op in graph.operators if op.kind is Kind.CAST
+    )
+
+
+def judge_plan(compiled: Compiled, spec: HardwareSpec) -> None:
+    """The recipe is legal and reads back, the plan keeps every rule, and simulated it takes the
+    cycles that it was planned to take."""
     verify(compiled.recipe, compiled.constants)
     if parse_recipe(print_recipe(compiled.recipe)) != compiled.recipe:
         raise JudgementError("text", "the recipe doesn't read back as it was printed")
+    for group in compiled.recipe.fallbacks:
+        if not group.reason:
+            raise JudgementError("fallback", f"group {group.name} is on the host without a reason")
     if violations := check_plan(compiled.plan, spec):
         kinds = sorted({item.rule for item in violations})
         raise JudgementError(f"rule {','.join(kinds)}", str(violations[0]))
@@ -90,8 +143,6 @@ def compile_and_judge(case: Case, spec: HardwareSpec) -> Compiled:
         other := int(simulate(compiled.plan, spec).total_cycles[0])
     ):
         raise JudgementError("cycles", f"{one} estimated, {other} simulated")
-    judge_numbers(case, compiled, spec)
-    return compiled
 
 
 def judge_numbers(case: Case, compiled: Compiled, spec: HardwareSpec) -> None:

@@ -171,6 +171,10 @@ def _window(
     kernel = [choices.pick((1, 3, 2, 5)) for _ in spatial]
     strides = [choices.pick((1, 2, 3)) for _ in spatial]
     dilations = [choices.pick((1, 1, 2)) for _ in spatial]
+    if choices.integer(0, 1):
+        odd = [size | 1 for size in kernel]
+        same = [size // 2 * dilation for size, dilation in zip(odd, dilations, strict=True)]
+        return odd, [1 for _ in spatial], dilations, (same, same)
     begins = [
         choices.integer(0, (size - 1) * dilation)
         for size, dilation in zip(kernel, dilations, strict=True)
@@ -180,3 +184,42 @@ def _window(
         for size, dilation in zip(kernel, dilations, strict=True)
     ]
     return kernel, strides, dilations, (begins, ends)
+
+
+def squeeze_and_excite(builder: ModelBuilder, choices: Choices) -> None:
+    """A gate for each channel, from the mean of all of them."""
+    found = images(builder)
+    if not found:
+        return
+    x = choices.pick(found)
+    point = (*x.shape[:2], *(1 for _ in x.shape[2:]))
+    (mean,) = builder.add("GlobalAveragePool", [x.name], [("f32", point)])
+    channels, ones = x.shape[1], [1 for _ in x.shape[2:]]
+    weights = builder.constant(builder.normal((channels, channels, *ones), channels**-0.5))
+    (gate,) = builder.add("Conv", [mean.name, weights], [("f32", point)])
+    gate = builder.float_like(choices.pick(("HardSigmoid", "Sigmoid")), gate)
+    builder.float_like("Mul", x, gate.name)
+
+
+def attention(builder: ModelBuilder, choices: Choices) -> None:
+    """softmax(q k' / sqrt(d)) v of three products of one value, and the value added."""
+    found = [
+        value
+        for value in builder.values
+        if value.dtype == "f32" and len(value.shape) >= 2 and prod(value.shape) < 4_000
+    ]
+    if not found:
+        return
+    x = choices.pick(found)
+    *batch, m, d = x.shape
+    parts = []
+    for _ in range(3):
+        weights = builder.constant(builder.normal((d, d), 1 / sqrt(d)))
+        parts += builder.add("MatMul", [x.name, weights], [("f32", x.shape)])
+    axes = (*range(len(batch)), len(batch) + 1, len(batch))
+    turned = builder.add("Transpose", [parts[1].name], [("f32", (*batch, d, m))], perm=axes)[0]
+    scores = builder.add("MatMul", [parts[0].name, turned.name], [("f32", (*batch, m, m))])[0]
+    scaled = builder.float_like("Mul", scores, builder.constant(float(1 / sqrt(d))))
+    soft = builder.float_like("Softmax", scaled, axis=-1)
+    mixed = builder.add("MatMul", [soft.name, parts[2].name], [("f32", x.shape)])[0]
+    builder.float_like("Add", mixed, x.name)

@@ -22,6 +22,8 @@ _MAKERS: tuple[_Maker, ...] = (
     contractions.conv,
     contractions.matmul,
     contractions.conv_transpose,
+    contractions.squeeze_and_excite,
+    contractions.attention,
     pointwise.activation,
     pointwise.positive_chain,
     pointwise.binary,

@@ -206,3 +206,55 @@ def test_constants_of_commutative_kinds_come_last(kind: str) -> None:
 def test_constants_of_other_kinds_stay_first(kind: str) -> None:
     text = f"input %x : f32[4]\nconst %k : f32[4]\n%y : f32[4] = {kind}(%k, %x)\noutput %y"
     check(text, text, {"k": 2.0})
+
+
+@pytest.mark.parametrize(("pool", "kind"), [("average_pool", "mean"), ("max_pool", "max")])
+def test_a_pool_over_everything_is_a_reduction(pool: str, kind: str) -> None:
+    extra = "count_include_pad=0" if pool == "average_pool" else "dilations=[1,1]"
+    check(
+        f"""
+        input %x : f32[1,3,4,5]
+        %y : f32[1,3,1,1] = {pool}(%x) {{{extra}, kernel=[4,5], pads=[0,0,0,0], strides=[1,1]}}
+        output %y
+        """,
+        f"""
+        input %x : f32[1,3,4,5]
+        %y : f32[1,3,1,1] = reduce_{kind}(%x) {{axes=[2,3], keepdims=1}}
+        output %y
+        """,
+    )
+
+
+def test_a_pool_over_less_stays() -> None:
+    attributes = "{dilations=[1,1], kernel=[4,4], pads=[0,0,0,0], strides=[1,1]}"
+    text = f"input %x : f32[1,3,4,5]\n%y : f32[1,3,1,2] = max_pool(%x) {attributes}\noutput %y"
+    check(text, text)
+
+
+def test_a_wide_mean_is_a_scaled_sum() -> None:
+    check(
+        """
+        input %x : f32[1,80,80]
+        %y : f32[1] = reduce_mean(%x) {axes=[1,2], keepdims=0} # mean
+        output %y
+        """,
+        """
+        input %x : f32[1,80,80]
+        const %mean.share : f32[]
+        %mean.total : f32[1] = reduce_sum(%x) {axes=[1,2], keepdims=0} # mean
+        %y : f32[1] = mul(%mean.total, %mean.share) # mean.scale
+        output %y
+        """,
+    )
+
+
+def test_int32_becomes_float_by_a_dequantize() -> None:
+    check(
+        "input %x : i32[4]\n%y : f32[4] = cast(%x) # c\noutput %y",
+        """
+        input %x : i32[4]
+        const %c.scale : f32[]
+        %y : f32[4] = dequantize(%x, %c.scale) {axis=-1} # c
+        output %y
+        """,
+    )

@@ -218,7 +218,8 @@ def test_a_dequantize_that_others_read_stays_outside() -> None:
             "conv with kernel 33: npu_tiny takes 1 to 31",
         ),
         (
-            "input %x : f32[1,2,4,4,4]\nconst %w : f32[2,2,1,1,1]\n%y : f32[1,2,4,4,4] = conv(%x, %w)"
+            "input %x : f32[1,2,4,4,4]\nconst %w : f32[2,2,1,1,1]\n"
+            "%y : f32[1,2,4,4,4] = conv(%x, %w)"
             " {dilations=[1,1,1], group=1, pads=[0,0,0,0,0,0], strides=[1,1,1]}\noutput %y",
             "rk3588_npu",
             "conv with spatial 3: rk3588_npu takes 1 to 2",

@@ -35,8 +35,9 @@ def faults(placed: list[Placed], base: int, limit: int, alignment: int) -> list[
         for other in placed[:index]:
             a, b = one.request, other.request
             in_time = max(a.start, b.start) < min(a.stop, b.stop)
-            low, high = max(one.address, other.address), min(
-                one.address + a.size_bytes, other.address + b.size_bytes
+            low, high = (
+                max(one.address, other.address),
+                min(one.address + a.size_bytes, other.address + b.size_bytes),
             )
             if in_time and low < high:
                 found.append(f"{a.name} and {b.name} overlap")

@@ -117,13 +117,13 @@ def test_a_dequantised_output_keeps_its_own_too() -> None:
         SAME_SCALE,
     )
     assert ran.graph_text == tidy(
-        f"""
+        """
         input %x : i8[2,6]
         const %s : f32[]
         const %z : i8[]
-        %f.1 : f32[2,6] = dequantize(%x, %s, %z) {{axis=-1}} # f.1.1
+        %f.1 : f32[2,6] = dequantize(%x, %s, %z) {axis=-1} # f.1.1
         %y : f32[2,6] = relu(%f.1)
-        %f : f32[2,6] = dequantize(%x, %s, %z) {{axis=-1}} # d
+        %f : f32[2,6] = dequantize(%x, %s, %z) {axis=-1} # d
         output %y
         output %f
         """

@@ -140,3 +140,39 @@ def test_a_number_in_the_first_place_has_a_type_that_the_device_takes(operator: 
     base = builder.float_like("Sigmoid", x)
     made = builder.add(operator, [builder.constant(0.5), base.name], [("f32", x.shape)])
     compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny"))
+
+
+@pytest.mark.parametrize("name", ["npu_tiny/8K", "npu_tiny/16K", "rk3588_npu"])
+@pytest.mark.parametrize("operator", ["Conv", "MaxPool", "MatMul", "Transpose"])
+def test_a_value_that_a_group_reads_in_two_ways_has_two_tiles(operator: str, name: str) -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((1, 16, 30, 30))
+    attributes: dict[str, object] = {}
+    names = [x.name]
+    if operator == "Conv":
+        attributes = {"group": 16, "pads": [1, 1, 1, 1]}
+        names.append(builder.constant(builder.normal((16, 1, 3, 3), 0.3)))
+    elif operator == "MaxPool":
+        attributes = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    elif operator == "MatMul":
+        names.append(x.name)
+    else:
+        attributes = {"perm": [0, 1, 3, 2]}
+    (part,) = builder.add(operator, names, [("f32", x.shape)], **attributes)
+    made = [builder.float_like("Add", part, x.name)]
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware(name))
+
+
+def test_two_dequantizes_of_one_value_have_two_tiles() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((1, 16, 40, 40))
+    parameters = [builder.constant(np.float32(4 / 127)), builder.constant(np.int8(0))]
+    (stored,) = builder.add("QuantizeLinear", [x.name, *parameters], [("i8", x.shape)])
+    (left,) = builder.add("DequantizeLinear", [stored.name, *parameters], [("f32", x.shape)])
+    w = builder.constant(builder.random.integers(-127, 128, (16, 16, 3, 3)).astype(np.int8))
+    small = [builder.constant(np.float32(1e-3)), parameters[1]]
+    (weights,) = builder.add("DequantizeLinear", [w, *small], [("f32", (16, 16, 3, 3))])
+    (part,) = builder.add("Conv", [left.name, weights.name], [("f32", x.shape)], pads=[1] * 4)
+    total = builder.float_like("Add", part, left.name)
+    made = builder.add("QuantizeLinear", [total.name, *parameters], [("i8", x.shape)])
+    compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny/16K"))

@@ -165,7 +165,7 @@ def compiled(text: str, name: str) -> Compiled:
 
 
 def _feed(tensor_type, random: np.random.Generator) -> Array:
-    """Multiples of 1/8 in (-2, 2) and small integers: comparisons and roundings of them are exact."""
+    """Multiples of 1/8 in (-2, 2) and small integers: comparing and rounding them is exact."""
     shape, dtype = tensor_type.shape, tensor_type.dtype
     if dtype.is_float:
         return (random.integers(-15, 16, shape) / 8).astype(dtype.numpy)

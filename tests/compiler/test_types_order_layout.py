@@ -1,4 +1,4 @@
-"""Precision, Order and AssignLayouts: types, order and layouts, and what stands where they change."""
+"""Precision, Order and AssignLayouts: types, order, layouts, and what stands where they change."""
 
 from __future__ import annotations
 

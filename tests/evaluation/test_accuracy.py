@@ -16,9 +16,9 @@ from stages.evaluation.accuracy import compare_floats, compare_integers
 def test_figures_by_hand() -> None:
     expected = np.array([3.0, 4.0], np.float32)
     result = compare_floats(np.array([3.0, 3.0], np.float32), expected)
-    # cosine 21 / (sqrt(18) 5); error 1 over a range of 1; noise 1, signal 25
+    # cosine 21 / (sqrt(18) 5); error 1 over the range [0, 4]; noise 1, signal 25
     assert result.cosine == pytest.approx(21 / (18**0.5 * 5))
-    assert result.relative_error == 1.0
+    assert result.relative_error == 0.25
     assert result.sqnr_db == pytest.approx(10 * log10(25))
 
 
@@ -28,7 +28,8 @@ def test_figures_by_hand() -> None:
         ([], [], 1.0, 0.0, inf),
         ([0.0, 0.0], [0.0, 0.0], 1.0, 0.0, inf),
         ([0.5, 0.0], [0.0, 0.0], 0.0, 0.5, -inf),  # a zero reference: the error is absolute
-        ([0.0, 0.0], [2.0, 1.0], 0.0, 2.0, 0.0),
+        ([0.0, 0.0], [2.0, 1.0], 0.0, 1.0, 0.0),
+        ([2.0, -1.0], [3.0, -1.0], 7 / 50**0.5, 0.25, 10.0),  # the range holds zero already
         ([4.0, 4.0], [5.0, 5.0], 1.0, 0.2, 10 * log10(25)),  # constant: over its magnitude
         ([-3.0], [-3.0], 1.0, 0.0, inf),
         ([1e300, 1e300], [1e300, 1e300], 1.0, 0.0, inf),  # squares overflow

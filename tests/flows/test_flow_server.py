@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from flows import flow_server
 from flows.flow_server import API_VARIABLE, FlowServer, FlowServerError
 from stages.errors import InputError
+from tests.flows.command import command_environment
 
 
 @pytest.fixture
@@ -85,10 +87,58 @@ def test_a_dead_servers_record_is_replaced(home: Path) -> None:
     home.mkdir()
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
                           capture_output=True, text=True, check=True)  # fmt: skip
-    (home / "server.json").write_text(json.dumps({"pid": int(dead.stdout), "port": 1}))
+    record = {"pid": int(dead.stdout), "started": time.time(), "port": 1}
+    (home / "server.json").write_text(json.dumps(record))
     server = FlowServer(home)
     server.open()
     assert server_of(home)["pid"] != int(dead.stdout)
+    server.close()
+
+
+def test_a_process_that_has_the_dead_servers_number_is_left_alone(home: Path) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    record = {"pid": other.pid, "started": time.time() - 3600, "port": 1}
+    home.mkdir()
+    (home / "server.json").write_text(json.dumps(record))
+    server = FlowServer(home)
+    server.open()
+    assert server_of(home)["pid"] != other.pid
+    server.close()
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+STARTER = """
+import sys, time
+from pathlib import Path
+from flows import flow_server
+flow_server.server_command = lambda port: [sys.executable, "-c", "import time; time.sleep(60)"]
+flow_server.FlowServer(Path(sys.argv[1])).open()
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_server_whose_starter_lives_on_is_ended_without_waiting_for_it(home: Path) -> None:
+    """An ended process whose parent doesn't ask for it stays in the process table."""
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(home)],
+        env=command_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert starter.stdout is not None
+    assert starter.stdout.readline() == "open\n"
+    server = FlowServer(home)
+    server.open()
+    assert server._record is not None
+    began = time.monotonic()
+    flow_server._end(server._record)
+    assert time.monotonic() - began < 5
+    assert not is_alive(server._record.pid)
+    starter.kill()
+    starter.communicate()
     server.close()
 
 

@@ -82,6 +82,13 @@ def test_a_model_without_a_graph(tmp_path: Path) -> None:
     assert "holds no graph" in refusal(path).problem
 
 
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    content = from_text("g (float[4] x) => (float[4] y) { y = Relu (x) }").SerializeToString()
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content.replace(b"Relu", b"Re\xff\xfe"))
+    assert "isn't text" in refusal(path).problem
+
+
 def test_a_value_that_nothing_makes(tmp_path: Path) -> None:
     model = from_text("g (float[4] x) => (float[4] y) { y = Add (x, ghost) }")
     with pytest.raises(InputError, match=r"'ghost', which nothing makes"):

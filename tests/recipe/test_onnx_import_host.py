@@ -168,6 +168,14 @@ def test_a_node_that_reads_what_nothing_makes_is_refused():
         import_model(model)
 
 
+def test_a_value_that_is_made_twice_is_refused():
+    model = parse(
+        "g (float[2] x) => (float[2] y) <float[2] w = {1,2}> { w = Exp(x) y = Add(w, x) }"
+    )
+    with pytest.raises(InputError, match="Exp makes %w, which is made before"):
+        import_model(model)
+
+
 def test_a_node_with_too_few_operands_is_refused():
     model = parse("g (float[2] x) => (float[2] y) { y = Add(x) }")
     with pytest.raises(InputError, match="Add has 1 operands, it needs 2"):

@@ -241,6 +241,8 @@ class PlanEmitter:
         count = max(1, len(instructions))
         found = []
         for name, place in places.items():
+            if not place.size_bytes:
+                continue
             whole = place.lifetime in (Lifetime.WEIGHTS, Lifetime.LONG_LIVED)
             start, stop = (0, count) if whole else touches[name]
             found.append(

@@ -177,17 +177,31 @@ class Assignment:
         group = self.draft.recipe.groups[number]
         smallest = self._search(number, frozenset(), None)
         capacity = self._capacity()
-        needed = smallest.sram_bytes if smallest is not None else 0
         work = self.works[number]
         largest = max(
             (value for value in (*work.operands, work.result) if value not in work.tables),
             key=lambda value: work.types[value].size_bytes,
         )
+        where = f"group {number} of {len(self.draft.recipe.groups)}, largest tensor "
+        where += f"%{largest} : {work.types[largest]}"
+        if smallest is None:
+            core = self.spec.tensor_core
+            return DoesNotFitError(
+                f"group {group.name}: no tile keeps to the tensor core's limits, m {core.max_m}, "
+                f"n {core.max_n}, k {core.max_k}",
+                where=where,
+                hint="raise `tensor_core.limits` in the hardware spec, or make the contraction "
+                "smaller",
+            )
+        missing = smallest.sram_bytes - capacity
+        lack = (
+            f"{missing} B more than the {capacity} B of {self.spec.name}"
+            if missing > 0
+            else f"and the {capacity} B of {self.spec.name} hold them only in parts"
+        )
         return DoesNotFitError(
-            f"group {group.name}: its smallest tile needs {needed} B of SRAM, "
-            f"{needed - capacity} B more than the {capacity} B of {self.spec.name}",
-            where=f"group {number} of {len(self.draft.recipe.groups)}, "
-            f"largest tensor %{largest} : {work.types[largest]}",
+            f"group {group.name}: its smallest tile needs {smallest.sram_bytes} B of SRAM, {lack}",
+            where=where,
             hint=f"raise `memory.sram.size` in the hardware spec, or make %{largest} smaller",
         )
 

@@ -10,18 +10,19 @@ import numpy as np
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.patterns import COMMUTATIVE
 from stages.hardware.spec import HardwareSpec
-from stages.recipe.graph import Operator
+from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, Shape
 
 _WIDE_MEAN = 4096  # elements; the mean of fewer is one step of one tile
+_WHOLE_POOLS = {Kind.AVERAGE_POOL: Kind.REDUCE_MEAN, Kind.MAX_POOL: Kind.REDUCE_MAX}
 
 
 @dataclass(frozen=True, slots=True)
 class Canonicalize:
     """Splits become slices, batch normalisation a scale and a shift, transposes that move nothing
-    reshapes, wide means scaled sums, casts of int32 to float a dequantize; sums and products have
-    their constants last; what does nothing goes.
+    reshapes, pools over everything reductions, wide means scaled sums, casts of int32 to float a
+    dequantize; sums and products have their constants last; what does nothing goes.
     """
 
     name: str = "canonicalize"
@@ -41,6 +42,8 @@ class Canonicalize:
                 _split_to_slices(current, editor)
             elif current.kind is Kind.CAST and _is_wide_integer_to_float(current, editor):
                 _cast_to_dequantize(current, editor)
+            elif current.kind in _WHOLE_POOLS and _pools_everything(current, editor):
+                _pool_to_reduction(current, editor)
             elif current.kind is Kind.REDUCE_MEAN:
                 _mean_to_sum(current, editor)
             elif current.kind is Kind.BATCH_NORM:
@@ -153,6 +156,22 @@ def _cast_to_dequantize(operator: Operator, editor: GraphEditor) -> None:
     one = editor.add_constant(f"{operator.name}.scale", np.asarray(1.0, np.float32))
     inputs = (operator.inputs[0], one)
     editor.put(replace(operator, kind=Kind.DEQUANTIZE, inputs=inputs, attributes={"axis": -1}))
+
+
+def _pools_everything(operator: Operator, editor: GraphEditor) -> bool:
+    spatial = editor.types[operator.inputs[0]].shape[2:]
+    once = prod(editor.types[operator.outputs[0]].shape[2:]) == 1
+    whole = operator.integers("kernel") == spatial and not any(operator.integers("pads"))
+    return once and whole
+
+
+def _pool_to_reduction(operator: Operator, editor: GraphEditor) -> None:
+    rank = editor.types[operator.inputs[0]].rank
+    attributes: dict[str, Attribute] = {"axes": tuple(range(2, rank)), "keepdims": 1}
+    reduction = replace(operator, kind=_WHOLE_POOLS[operator.kind], attributes=attributes)
+    editor.put(reduction)
+    if reduction.kind is Kind.REDUCE_MEAN:
+        _mean_to_sum(reduction, editor)
 
 
 def _mean_to_sum(operator: Operator, editor: GraphEditor) -> None:

@@ -118,7 +118,7 @@ def _correct(operator: Operator, mean: _Doubles, editor: GraphEditor) -> None:
     bias = np.zeros(missing.shape)
     if len(operator.inputs) > 2 and operator.inputs[2]:
         held = np.asarray(editor.constants[operator.inputs[2]], np.float64)
-        if held.size not in (1, missing.size):
+        if held.size not in (1, missing.size) or any(extent != 1 for extent in held.shape[:-1]):
             return
         bias = np.broadcast_to(held.reshape(-1), missing.shape)
     name = editor.add_constant(f"{operator.name}.bias", (bias + missing).astype(np.float32))

@@ -105,8 +105,8 @@ class _Assignment:
         return layout
 
     def _blocked_or_row_major(self, layout: Layout, members: list[Operator]) -> Layout:
-        """Blocked channels survive a change of element type, a concat or a slice only when the
-        blocks stay whole."""
+        """Blocked channels survive a change of element type, a concat, a slice or a resize only
+        when the blocks stay whole."""
         seed = members[0]
         result = self.types[members[-1].outputs[0]]
         cuts: list[int] = []
@@ -116,6 +116,8 @@ class _Assignment:
             cuts = [seed.integers("starts")[1]]
             if seed.integers("steps")[1] != 1:
                 return ROW_MAJOR
+        elif seed.kind is Kind.RESIZE and self.types[seed.inputs[0]].shape[1] != result.shape[1]:
+            return ROW_MAJOR
         if any(cut % layout.quantum for cut in cuts):
             return ROW_MAJOR
         return Layout(layout.kind, self._quantum(result.dtype, layout))

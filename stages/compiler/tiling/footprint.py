@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from stages.compiler.tiling.padding import padded_source, tile_padding
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.semantics.resize import resize_axis, resize_span
@@ -48,6 +49,8 @@ def operand_boxes(
         case Kind.INSTANCE_NORM:
             wide = _widen(box, _shape(types, 0), range(2, result.rank))
             boxes = [wide, (box[1],), (box[1],)]
+        case Kind.BATCH_NORM:
+            boxes = [box, *[(box[1],)] * 4]
         case Kind.TRANSPOSE:
             permutation = operator.integers("permutation")
             source: list[Span] = [(0, 0)] * len(box)
@@ -57,7 +60,7 @@ def operand_boxes(
         case Kind.GATHER:
             boxes = _gather(operator, box, types)
         case Kind.PAD:
-            boxes = [_pad(operator, box, _shape(types, 0))]
+            boxes = [padded_source(operator, box, _shape(types, 0))]
         case Kind.RESIZE:
             boxes = [_resize(operator, box, _shape(types, 0), result.shape)]
         case Kind.QUANTIZE | Kind.DEQUANTIZE:
@@ -66,7 +69,7 @@ def operand_boxes(
             boxes = [_slice(operator, box)]
         case kind if kind.startswith("reduce_"):
             boxes = [_reduction(operator, box, _shape(types, 0), reduction)]
-        case Kind.CONCAT | Kind.SPLIT | Kind.RESHAPE | Kind.HOST_CALL | Kind.BATCH_NORM:
+        case Kind.CONCAT | Kind.SPLIT | Kind.RESHAPE | Kind.HOST_CALL:
             raise AssertionError(f"{operator.kind} has no tiles")
         case _:
             boxes = [broadcast_box(box, item.shape) if item else None for item in types]
@@ -105,6 +108,10 @@ def tile_attributes(
             attributes["full_output"] = result_shape
             attributes["origin_input"] = tuple(start for start, _ in source)
             attributes["origin_output"] = tuple(start for start, _ in box)
+        case Kind.PAD if operator.word("mode") != "reflect":
+            source = boxes[0]
+            assert source is not None
+            attributes["pads"] = tile_padding(operator, box, source)
         case Kind.EXPAND | Kind.RESHAPE:
             attributes["shape"] = box_shape(box)
         case Kind.SLICE:
@@ -131,7 +138,9 @@ def whole_axes(operator: Operator, result: TensorType) -> frozenset[int]:
             return frozenset(range(2, rank))
         case Kind.PAD:
             pads = operator.integers("pads")
-            return frozenset(axis for axis in range(rank) if pads[axis] or pads[axis + rank])
+            padded = [axis for axis in range(rank) if pads[axis] or pads[axis + rank]]
+            channels = {1} if rank >= 3 else set()  # blocks of them move together
+            return frozenset(padded if operator.word("mode") == "reflect" else channels & {*padded})
         case Kind.CONV_TRANSPOSE if operator.integer("group") > 1:
             return frozenset({1})
     return frozenset()
@@ -274,15 +283,6 @@ def _gather(operator: Operator, box: Box, types: Sequence[TensorType | None]) ->
     axis = operator.integer("axis")
     end = axis + len(indices)
     return [(*box[:axis], (0, table[axis]), *box[end:]), tuple(box[axis:end])]
-
-
-def _pad(operator: Operator, box: Box, shape: Shape) -> Box:
-    pads = operator.integers("pads")
-    rank = len(shape)
-    return tuple(
-        (0, shape[axis]) if pads[axis] or pads[axis + rank] else span
-        for axis, span in enumerate(box)
-    )
 
 
 def _resize(operator: Operator, box: Box, shape: Shape, result: Shape) -> Box:

@@ -76,8 +76,9 @@ class Search:
         limit = int(min(item.cycles for item in found) * _NEARLY)
         return min((item for item in found if item.cycles <= limit), key=_rank)
 
-    def smallest(self) -> Priced:
-        """The tile that needs the least SRAM, whatever it costs."""
+    def smallest(self) -> Priced | None:
+        """The tile that needs the least SRAM, whatever it costs; None where no tile keeps to the
+        limits of the tensor core."""
         depends = dependencies(self.work)
         moved = streams(self.work, depends, self.resident)
         candidates = []
@@ -86,9 +87,8 @@ class Search:
             for reduction in self._reductions():
                 tile = Tile(extents, reduction, tuple(range(len(extents))))
                 candidates.append(self._price(tile, moved, boxes, None))
-        return min(
-            (item for item in candidates if item is not None), key=lambda item: item.sram_bytes
-        )
+        legal = [item for item in candidates if item is not None]
+        return min(legal, key=lambda item: item.sram_bytes, default=None)
 
     def _extents(self) -> Iterator[Shape]:
         """Candidate extents: channels of contractions on their own, the other axes nested, so
@@ -187,6 +187,8 @@ class Search:
         chunks = -(-work.reduction_extent // tile.reduction) if tile.reduction else 1
         if chunks > 1:
             boxes = work.boxes(boxes[work.result], (0, tile.reduction))
+        if not self._keeps_limits(boxes):
+            return None
         tiles = prod(counts.values())
         loads = {stream: _loads(stream, tile, counts, chunks) for stream in moved}
         sram = self._slots_bytes(loads, boxes, tiles, chunks)
@@ -195,6 +197,13 @@ class Search:
         compute = tiles * chunks * self.compute_cycles(boxes)
         cycles = self._total(compute, self._traffic(loads, boxes, tiles), tiles * chunks)
         return Priced(tile, cycles, sram, tiles * chunks)
+
+    def _keeps_limits(self, boxes: Boxes) -> bool:
+        """Whether one instruction of the tensor core takes the contraction of a tile."""
+        product, core = self.work.product(boxes), self.spec.tensor_core
+        if product is None:
+            return True
+        return product.m <= core.max_m and product.n <= core.max_n and product.k <= core.max_k
 
     def _slots_bytes(
         self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int, chunks: int

@@ -128,9 +128,7 @@ class Workload:
         per_group = self.result_type.shape[1] // self.seed.integer("group")
         if self.types[self.seed.inputs[1]].shape[1] % blocked:
             return []
-        return [
-            extent for extent in range(blocked, per_group, blocked) if per_group % extent == 0
-        ]
+        return [extent for extent in range(blocked, per_group, blocked) if per_group % extent == 0]
 
     def _channel_block(self) -> int:
         return lcm(

@@ -25,7 +25,8 @@ def finish(
     for value, output in copies:
         source = renames.get(value, value)
         builder.types[output] = builder.types[source]
-        operators.append(Operator(f"copy of {output}", Kind.IDENTITY, (source,), (output,), {}))
+        builder.append(f"copy of {output}", Kind.IDENTITY, (source,), (output,), {})
+        operators.append(builder.operators[-1])
     operators = _live(operators, wanted)
     used = dict.fromkeys([*inputs, *(name for operator in operators for name in operator.operands)])
     produced = [output for operator in operators for output in operator.outputs]

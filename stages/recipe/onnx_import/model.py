@@ -68,7 +68,6 @@ def _translate(builder: GraphBuilder, node: Node, opsets: dict[str, int]) -> Non
     why = ""
     if translator is not None and not _is_empty(translation):
         operator_count = len(builder.operators)
-        aliases = dict(builder.aliases)
         try:
             translator(translation)
             _check(builder, operator_count)
@@ -77,8 +76,7 @@ def _translate(builder: GraphBuilder, node: Node, opsets: dict[str, int]) -> Non
             why = answer.why
         except IllegalOperatorError as refusal:
             why = refusal.problem
-        builder.rewind(operator_count)
-        builder.aliases = aliases
+        builder.rewind(operator_count, node.proto.output)
     emit_host_call(translation, opsets, why)
 
 

@@ -19,7 +19,8 @@ def require_sound(analysis: Analysis, nodes: list[NodeProto]) -> None:
 
     Raises:
         CompileError: nobody defines an operator.
-        InputError: a node reads what nothing makes, has too few operands, or came after its opset.
+        InputError: a node reads what nothing makes, makes what is made already, has too few
+            operands, or came after its opset.
     """
     defined = {*analysis.inputs, *analysis.constants, *analysis.foreign}
     for proto in nodes:
@@ -32,7 +33,18 @@ def require_sound(analysis: Analysis, nodes: list[NodeProto]) -> None:
                     where=f"node {node.label}",
                     hint=_CHECK,
                 )
-        defined.update(proto.output)
+        _define(node, defined)
+
+
+def _define(node: Node, defined: set[str]) -> None:
+    for name in filter(None, node.proto.output):
+        if name in defined:
+            raise InputError(
+                f"{node.title} makes %{name}, which is made before",
+                where=f"node {node.label}",
+                hint=_CHECK,
+            )
+        defined.add(name)
 
 
 def _require_known(node: Node) -> None:

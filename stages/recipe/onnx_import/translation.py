@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,13 +70,15 @@ class GraphBuilder:
         self.operators.append(operator)
         self.producers.update(dict.fromkeys(outputs, operator))
 
-    def rewind(self, operator_count: int) -> None:
-        """Drop the operators beyond the first `operator_count`."""
+    def rewind(self, operator_count: int, results: Iterable[str]) -> None:
+        """Drop the operators beyond the first `operator_count`, and what `results` stood for."""
         for operator in self.operators[operator_count:]:
             self._operator_names.discard(operator.name)
             for output in operator.outputs:
                 self.producers.pop(output, None)
         del self.operators[operator_count:]
+        for name in results:
+            self.aliases.pop(name, None)
 
 
 def _unused(base: str, taken: set[str]) -> str:

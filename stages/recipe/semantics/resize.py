@@ -90,10 +90,14 @@ def resize(
     attributes = operator.attributes
     begins = operator.integers("origin_input") if "origin_input" in attributes else zeros
     starts = operator.integers("origin_output") if "origin_output" in attributes else zeros
+    held = x.dtype
+    if operator.word("mode") != "nearest" and held.kind != "f":
+        # ONNX Runtime rounds integers once, after the last axis.
+        x = x.astype(np.float32)
     for place in reversed(range(len(result))):
         axis = resize_axis(operator, operand, result, place)
         x = _along(x, axis, place, begins[place], starts[place], result[place])
-    return (x,)
+    return (np.asarray(x.astype(held, copy=False)),)
 
 
 def _along(x: Values, axis: ResizeAxis, place: int, begin: int, start: int, extent: int) -> Values:
@@ -107,15 +111,14 @@ def _along(x: Values, axis: ResizeAxis, place: int, begin: int, start: int, exte
     if weights is None:
         return np.asarray(np.take(x, local[0], axis=place, mode="clip"))
     shape = (-1, *(1,) * (x.ndim - place - 1))
-    real = x if x.dtype.kind == "f" else x.astype(np.float32)
-    factors = weights.astype(real.dtype, copy=False)
+    factors = weights.astype(x.dtype, copy=False)
     total: Values | None = None
     for index, factor in zip(local, factors, strict=True):
-        part = np.take(real, index, axis=place, mode="clip")
+        part = np.take(x, index, axis=place, mode="clip")
         part *= factor.reshape(shape)
         total = part if total is None else np.add(total, part, out=total)
     assert total is not None
-    return np.asarray(total.astype(x.dtype, copy=False))
+    return total
 
 
 def _taps(axis: ResizeAxis, places: Indices) -> tuple[Indices, Floats | None]:

@@ -1,0 +1,162 @@
+"""The search for tiles: what it prices is what the slots then take, and a budget is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stages.compiler.draft import Draft
+from stages.compiler.memory.assign import Assignment
+from stages.compiler.pipeline import compile_graph
+from stages.compiler.tiling.search import Search, accumulator_bytes, exact_slots
+from stages.compiler.tiling.streams import align, dependencies, streams
+from stages.compiler.tiling.workload import Workload, workload
+from stages.errors import DoesNotFitError
+from stages.plan.rules import check_plan
+from stages.recipe.decisions import Engine, Group, Tile
+from tests.compiler.passing import draft_of
+from tests.compiler.specs import hardware, with_sram
+
+SPEC = hardware("npu_tiny")
+ALIGNMENT = SPEC.sram.alignment_bytes
+
+
+@st.composite
+def drafts(draw) -> Draft:
+    """A draft of one group on a device."""
+    kind = draw(st.sampled_from(["matmul", "conv", "max_pool", "softmax", "add", "reduce_sum"]))
+    a, b, c, d = (draw(st.integers(1, 40)) for _ in range(4))
+    layout = (
+        draw(st.sampled_from(["", " nc1hwc2/8"])) if kind in ("conv", "max_pool", "add") else ""
+    )
+    engine = "tensor_core" if kind in ("matmul", "conv") else "vector"
+    x = f"input %x : f16[1,{a},{b + 2},{c}]{layout}"
+    text = {
+        "matmul": f"""
+input %x : f16[{a},{8 * b}]
+const %w : f16[{8 * b},{4 * c}]
+group y on tensor_core
+  %y : f16[{a},{4 * c}] = matmul(%x, %w)""",
+        "conv": f"""
+{x}
+const %w : f16[{d},{a},3,1]
+const %b : f16[{d}]
+group y on tensor_core
+  %y : f16[1,{d},{b},{c}]{layout} = conv(%x, %w, %b) {{dilations=[1,1], group=1, \
+pads=[0,0,0,0], strides=[1,1]}}""",
+        "max_pool": f"""
+{x}
+group y on vector
+  %y : f16[1,{a},{b + 1},{c}]{layout} = max_pool(%x) {{dilations=[1,1], kernel=[2,1], \
+pads=[0,0,0,0], strides=[1,1]}}""",
+        "softmax": f"""
+{x}
+group y on vector
+  %y : f16[1,{a},{b + 2},{c}] = softmax(%x) {{axis=3}}""",
+        "add": f"{x}\ngroup y on vector\n  %y : f16[1,{a},{b + 2},{c}]{layout} = add(%x, %x)",
+        "reduce_sum": f"""
+{x}
+group y on vector
+  %y : f16[1,{a},{c}] = reduce_sum(%x) {{axes=[2], keepdims=0}}""",
+    }[kind]
+    assert engine in text
+    return draft_of(f"{text}\noutput %y")
+
+
+def work_of(draft: Draft) -> Workload:
+    operators = {op.name: op for op in draft.graph.operators}
+    (group,) = draft.recipe.groups
+    assert group == Group("y", ("y",), group.engine)
+    assert group.engine in (Engine.TENSOR_CORE, Engine.VECTOR)
+    return workload(draft, group, operators)
+
+
+def slots_bytes(work: Workload, tile: Tile) -> int:
+    """Bytes of every slot that a tile's streams, results and sums take, worked out from steps."""
+    depends = dependencies(work)
+    moved = streams(work, depends, frozenset())
+    sizes, result = exact_slots(work, tile, moved, ALIGNMENT)
+    cut = {
+        axis
+        for axis, (part, whole) in enumerate(zip(tile.extents, work.result_type.shape, strict=True))
+        if part < whole
+    }
+    chunked = 0 < tile.reduction < work.reduction_extent
+    total = sum(
+        size * (2 if stream.axes & (cut | ({-1} if chunked else set())) else 1)
+        for stream, size in sizes.items()
+    )
+    total += result * (2 if cut else 1)
+    return total + (align(accumulator_bytes(work, tile.extents), ALIGNMENT) if chunked else 0)
+
+
+@settings(max_examples=150)
+@given(drafts(), st.integers(1, 64))
+def test_a_tile_takes_no_more_than_it_was_priced_at(draft: Draft, kilobytes: int) -> None:
+    search = Search(work_of(draft), SPEC, frozenset())
+    smallest = search.smallest()
+    assert smallest is not None
+    priced = search.cheapest(kilobytes * 1024)
+    if priced is None:
+        assert smallest.sram_bytes > kilobytes * 1024
+        return
+    assert smallest.sram_bytes <= priced.sram_bytes <= kilobytes * 1024
+    assert slots_bytes(search.work, priced.tile) <= priced.sram_bytes
+
+
+@settings(max_examples=20)
+@given(drafts())
+def test_the_smallest_tile_is_found_at_its_own_budget(draft: Draft) -> None:
+    search = Search(work_of(draft), SPEC, frozenset())
+    smallest = search.smallest()
+    assert smallest is not None
+    assert slots_bytes(search.work, smallest.tile) <= smallest.sram_bytes
+    found = search.cheapest(smallest.sram_bytes)
+    assert found is not None
+    assert found.sram_bytes == smallest.sram_bytes
+    assert search.cheapest(smallest.sram_bytes - 1) is None
+
+
+@settings(max_examples=80)
+@given(drafts(), st.integers(1, 32), st.integers(1, 32))
+def test_more_room_is_never_slower(draft: Draft, first: int, more: int) -> None:
+    search = Search(work_of(draft), SPEC, frozenset())
+    tight, wide = search.cheapest(first * 1024), search.cheapest((first + more) * 1024)
+    if tight is not None:
+        assert wide is not None
+        assert wide.cycles <= tight.cycles * 1.02 + 1  # of nearly equal ones, fewest steps
+
+
+@settings(max_examples=40)
+@given(drafts(), st.integers(2, 40))
+def test_a_group_is_placed_wherever_its_smallest_tile_fits(draft: Draft, kilobytes: int) -> None:
+    spec = with_sram(SPEC, kilobytes * 1024)
+    work = work_of(draft)
+    capacity = spec.sram.size_bytes - spec.sram.reserved_bytes
+    smallest = Search(work, spec, frozenset()).smallest()
+    assert smallest is not None
+    if smallest.sram_bytes > capacity:
+        return
+    placed, memory = Assignment(draft, spec).run()
+    assert placed.recipe.groups[0].tile is not None
+    slots = memory.slots["y"]
+    taken = [item for _, group in slots.streams for item in group] + list(slots.results)
+    for item in taken:
+        assert spec.sram.reserved_bytes <= item.address
+        assert item.end <= spec.sram.size_bytes
+
+
+@settings(max_examples=40)
+@given(drafts(), st.integers(8, 64), st.integers(8, 64), st.integers(64, 200))
+def test_a_tile_keeps_to_the_limits_of_the_core(draft: Draft, m: int, n: int, k: int) -> None:
+    core = replace(SPEC.tensor_core, max_m=m, max_n=n, max_k=k)
+    spec = replace(SPEC, tensor_core=core)
+    try:
+        compiled = compile_graph(draft.graph, draft.constants, spec)
+    except DoesNotFitError as error:
+        if f"the tensor core's limits, m {m}, n {n}, k {k}" not in error.problem:
+            raise
+        return
+    assert not check_plan(compiled.plan, spec)
