@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import lcm, prod
 
-from stages.compiler.support import CONTRACTIONS
+from stages.compiler.support import CONTRACTIONS, placement_alignment
 from stages.compiler.tiling.streams import (
     REDUCTION,
     Stream,
@@ -208,7 +208,7 @@ class Search:
     def _slots_bytes(
         self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int, chunks: int
     ) -> int:
-        work, alignment = self.work, self.spec.sram.alignment_bytes
+        work, alignment = self.work, placement_alignment(self.spec.sram)
         total = 0
         for stream, count in loads.items():
             slots = 2 if count > 1 else 1
