@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -176,3 +178,17 @@ def test_two_dequantizes_of_one_value_have_two_tiles() -> None:
     total = builder.float_like("Add", part, left.name)
     made = builder.add("QuantizeLinear", [total.name, *parameters], [("i8", x.shape)])
     compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny/16K"))
+
+
+def test_elements_are_aligned_where_the_memory_asks_for_less() -> None:
+    spec = hardware("npu_tiny")
+    loose = replace(
+        spec,
+        sram=replace(spec.sram, alignment_bytes=1),
+        ddr=replace(spec.ddr, alignment_bytes=1),
+    )
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((3, 7))
+    (mask,) = builder.add("Less", [x.name, builder.constant(0.5)], [("bool", x.shape)])
+    made = [mask, builder.float_like("Sigmoid", x)]
+    compile_and_judge(case_of(builder.model(made), builder.feeds), loose)
