@@ -116,7 +116,8 @@ def compile_in_integers(case: Case, spec: HardwareSpec) -> Compiled:
     execution = Machine(compiled.plan, compiled.weights, spec).run(case.feeds)
     for name, expected in meant.items():
         if expected.dtype.kind == "f" and expected.size:
-            off = np.abs(execution.outputs[name] - expected).max() / np.abs(expected).max()
+            size = max(1e-3, float(np.abs(expected).max()))
+            off = float(np.abs(execution.outputs[name] - expected).max()) / size
             if not off <= _INTEGER_ERROR:
                 raise JudgementError("int8", f"%{name} is off by {off:.3f} of its magnitude")
     return compiled
