@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import prod
+from math import lcm, prod
 
-from stages.hardware.spec import HardwareSpec, OperatorSupport
+from stages.hardware.spec import HardwareSpec, Memory, OperatorSupport
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
@@ -28,6 +28,7 @@ COMPARISONS = frozenset(
         *(Kind.AND, Kind.OR, Kind.XOR, Kind.NOT, Kind.IS_NAN, Kind.MOD),
     }
 )
+_WIDEST_BYTES = max(dtype.size_bytes for dtype in DType)
 MAX_REVERSED = 256
 """Transfers that a reversed slice may make: each row is one of its own."""
 CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
@@ -76,6 +77,12 @@ def _reversed_rows(operator: Operator, result: TensorType) -> int:
     """How many rows a slice takes one by one; 1 where all its steps go forward."""
     steps = operator.integers("steps")
     return prod(extent for extent, step in zip(result.shape, steps, strict=True) if step < 0)
+
+
+def placement_alignment(memory: Memory) -> int:
+    """What addresses of buffers are multiples of: the memory's own alignment, and that of the
+    widest element."""
+    return lcm(memory.alignment_bytes, _WIDEST_BYTES)
 
 
 def device_dtype(dtype: DType, spec: HardwareSpec) -> DType:

@@ -1,4 +1,5 @@
-"""Long runs of random models: `python -m tests.compiler.campaign FIRST LAST [HARDWARE ...]`.
+"""Long runs of random models: `python -m tests.compiler.campaign FIRST LAST [HARDWARE ...]`,
+where HARDWARE may be `random`: another device for each seed.
 
 Prints one line for each failure: seed, steps, hardware, and what is wrong; then a summary.
 """
@@ -12,15 +13,24 @@ from collections import Counter
 import numpy as np
 
 from stages.errors import CompileError
+from stages.hardware.spec import HardwareSpec
 from tests.compiler.judged import case_of, compile_and_judge, compile_in_integers
 from tests.compiler.model_builder import SeededChoices
 from tests.compiler.random_models import RandomModel, random_model
+from tests.compiler.random_specs import random_spec
 from tests.compiler.specs import NAMES, hardware
 
 
 def model_of(seed: int) -> RandomModel:
     """The model of a seed: small ones first, larger ones the higher the seed's last digit."""
     return random_model(SeededChoices(np.random.default_rng(seed)), 1 + seed % 10)
+
+
+def device_of(seed: int, name: str) -> HardwareSpec:
+    """A device by its name, or the random one of a seed."""
+    if name == "random":
+        return random_spec(SeededChoices(np.random.default_rng([seed, 1])))
+    return hardware(name)
 
 
 def main(first: int, last: int, names: tuple[str, ...]) -> int:
@@ -31,11 +41,10 @@ def main(first: int, last: int, names: tuple[str, ...]) -> int:
             try:
                 model = model_of(seed)
                 case = case_of(model.model, model.feeds)
-                compiled = compile_and_judge(
-                    case, hardware(name), model.feeds if seed % 2 else None
-                )
+                spec = device_of(seed, name)
+                compiled = compile_and_judge(case, spec, model.feeds if seed % 2 else None)
                 if seed % 3 == 0 and not model.is_quantized:
-                    compile_in_integers(case, hardware(name))
+                    compile_in_integers(case, spec)
                 outcomes["on the device" if not compiled.recipe.fallbacks else "with host"] += 1
             except CompileError as error:
                 outcomes["refused"] += 1

@@ -11,6 +11,7 @@ from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fuse import Fuse
 from stages.compiler.passes.recognize import Recognize
+from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from tests.compiler.passing import Data, draft_of, run_pass, tidy
 from tests.compiler.specs import hardware
@@ -256,3 +257,27 @@ def test_every_operator_is_in_one_group() -> None:
     names = [name for group in draft.recipe.groups for name in group.operators]
     assert sorted(names) == sorted(op.name for op in draft.graph.operators)
     assert all(group.engine is not Engine.HOST for group in draft.recipe.groups)
+
+
+def without(kind: str) -> HardwareSpec:
+    spec = hardware("npu_tiny")
+    operators = {name: item for name, item in spec.operators.items() if name != kind}
+    return replace(spec, operators=operators)
+
+
+def test_the_vector_unit_quantises_only_where_it_is_listed() -> None:
+    text = """
+        input %x : i8[4]
+        const %s : f32[]
+        %f : f32[4] = dequantize(%x, %s) {axis=-1}
+        %a : f32[4] = relu(%f)
+        %y : u8[4] = quantize(%a, %s) {axis=-1}
+        output %y
+        """
+    data = {"s": 0.1}
+    assert groups(text, data=data) == ["vector: dequantize relu quantize"]
+    for kind, wanted in (
+        ("quantize", ["vector: dequantize relu", "host: quantize"]),
+        ("dequantize", ["host: dequantize", "vector: relu quantize"]),
+    ):
+        assert described(run_pass(Fuse(), text, data, spec=without(kind)).after) == wanted

@@ -14,6 +14,7 @@ from stages.errors import CompileError
 from tests.compiler.judged import case_of, compile_and_judge, compile_in_integers
 from tests.compiler.model_builder import Item
 from tests.compiler.random_models import RandomModel, random_model
+from tests.compiler.random_specs import random_spec
 from tests.compiler.specs import NAMES, hardware
 
 
@@ -69,3 +70,15 @@ def test_a_random_model_in_integers_computes_what_its_recipe_means(name: str) ->
                 raise
 
     check()
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(models(), st.data())
+def test_a_random_model_on_a_random_device(made: RandomModel, data: st.DataObject) -> None:
+    spec = random_spec(DrawnChoices(data.draw))
+    case = case_of(made.model, made.feeds)
+    try:
+        compile_and_judge(case, spec)
+    except CompileError as error:
+        if not allowed_to_refuse(error, "K"):
+            raise

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from stages.compiler.pipeline import Compiled
+from stages.errors import DoesNotFitError
+from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from tests.compiler.judged import case_of, compile_and_judge
 from tests.compiler.model_builder import ModelBuilder
@@ -176,3 +180,45 @@ def test_two_dequantizes_of_one_value_have_two_tiles() -> None:
     total = builder.float_like("Add", part, left.name)
     made = builder.add("QuantizeLinear", [total.name, *parameters], [("i8", x.shape)])
     compile_and_judge(case_of(builder.model(made), builder.feeds), hardware("npu_tiny/16K"))
+
+
+def test_elements_are_aligned_where_the_memory_asks_for_less() -> None:
+    spec = hardware("npu_tiny")
+    loose = replace(
+        spec,
+        sram=replace(spec.sram, alignment_bytes=1),
+        ddr=replace(spec.ddr, alignment_bytes=1),
+    )
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((3, 7))
+    (mask,) = builder.add("Less", [x.name, builder.constant(0.5)], [("bool", x.shape)])
+    made = [mask, builder.float_like("Sigmoid", x)]
+    compile_and_judge(case_of(builder.model(made), builder.feeds), loose)
+
+
+def without(kind: str, sram_bytes: int = 16 * 1024) -> HardwareSpec:
+    """npu_tiny with little memory, and one operator fewer."""
+    spec = with_sram(hardware("npu_tiny"), sram_bytes)
+    operators = {name: item for name, item in spec.operators.items() if name != kind}
+    return replace(spec, operators=operators)
+
+
+def test_a_cast_from_a_type_that_the_device_lacks_begins_on_the_host() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((3, 7))
+    (wide,) = builder.add("Cast", [x.name], [("f64", x.shape)], to=11)
+    (gate,) = builder.add("Sigmoid", [wide.name], [("f64", x.shape)])
+    (narrow,) = builder.add("Cast", [gate.name], [("f32", x.shape)], to=1)
+    made = [builder.float_like("Tanh", narrow)]
+    compile_and_judge(case_of(builder.model(made), builder.feeds), without("sigmoid"))
+
+
+def test_a_maximum_is_taken_whole_where_the_device_cannot_join_its_parts() -> None:
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((1, 9000))
+    made = builder.add("ReduceMax", [x.name], [("f32", (1, 1))], axes=[1], keepdims=1)
+    case = case_of(builder.model(made), builder.feeds)
+    compile_and_judge(case, without("exp"))
+    with pytest.raises(DoesNotFitError, match="its smallest tile needs"):
+        compile_and_judge(case, without("maximum"))
+    compile_and_judge(case, without("maximum", 64 * 1024))

@@ -16,6 +16,7 @@ from stages.compiler.emit.regions import box_region, bytes_region, whole_region
 from stages.compiler.emit.synchronize import Synchronizer
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.memory.assign import Memory
+from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align
 from stages.compiler.tiling.workload import Workload
 from stages.errors import DoesNotFitError
@@ -83,7 +84,7 @@ class PlanEmitter:
 
         assert group.tile is not None
         constants = {value: self.draft.constants[value] for value in stream.values}
-        packing = Packing(work, stream.values, constants, self.spec.sram.alignment_bytes)
+        packing = Packing(work, stream.values, constants, placement_alignment(self.spec.sram))
         for step in steps(work, group.tile):
             packing.block(work.boxes(step.box, step.reduction))
         name = f"{group.name}.weights" + (f".{number}" if number else "")
@@ -94,7 +95,7 @@ class PlanEmitter:
 
     def _weights_place(self, name: str, size_bytes: int) -> Place:
         ddr = self.spec.ddr
-        address = align(self.next_address, ddr.alignment_bytes)
+        address = align(self.next_address, placement_alignment(ddr))
         if address + size_bytes > ddr.size_bytes:
             raise DoesNotFitError(
                 f"weights {name}: {size_bytes} B end {address + size_bytes - ddr.size_bytes} B "

@@ -53,18 +53,27 @@ def _split(
     size = item_bytes
     for axis in axes:
         size *= axis.extent
-    if size <= dma.max_transfer_bytes and len(axes) <= dma.max_dimensions:
+    fits = _loops(axes, item_bytes) <= dma.max_dimensions
+    if size <= dma.max_transfer_bytes and fits:
         yield axes, offset
         return
     outer, *inner = axes
     inner_bytes = size // outer.extent
-    chunk = dma.max_transfer_bytes // inner_bytes if len(axes) <= dma.max_dimensions else 1
+    chunk = dma.max_transfer_bytes // inner_bytes if fits else 1
     chunk = max(1, min(chunk, outer.extent))
     for start in range(0, outer.extent, chunk):
         extent = min(chunk, outer.extent - start)
         moved = (offset[0] + start * outer.source, offset[1] + start * outer.target)
         head = [_Axis(extent, outer.source, outer.target)] if extent > 1 else []
         yield from _split([*head, *inner], moved, item_bytes, dma)
+
+
+def _loops(axes: list[_Axis], item_bytes: int) -> int:
+    """Nested loops of a copy; a run of neighbouring elements is one."""
+    if not axes:
+        return 1
+    unbroken = axes[-1].source == axes[-1].target == item_bytes
+    return len(axes) + (0 if unbroken else 1)
 
 
 def _part(region: Region, axes: list[_Axis], offset: tuple[int, int], side: int) -> Region:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from stages.compiler.draft import Draft
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
+from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import Stream, dependencies, streams
 from stages.compiler.tiling.workload import Workload, workload
@@ -232,7 +233,7 @@ class Assignment:
         self, stores: Iterable[Storage], roots: Mapping[str, str]
     ) -> dict[str, Allocation]:
         ddr = self.spec.ddr
-        arena = Arena(ddr.reserved_bytes, ddr.size_bytes, ddr.alignment_bytes)
+        arena = Arena(ddr.reserved_bytes, ddr.size_bytes, placement_alignment(ddr))
         graph = self.draft.graph
         ends = {roots[value] for value in (*graph.inputs, *graph.outputs)}
         count = len(self.draft.recipe.groups)
@@ -260,7 +261,7 @@ class Assignment:
 
     def _sram(self) -> Arena:
         sram = self.spec.sram
-        return Arena(sram.reserved_bytes, sram.size_bytes, sram.alignment_bytes)
+        return Arena(sram.reserved_bytes, sram.size_bytes, placement_alignment(sram))
 
 
 @dataclass(slots=True)
@@ -281,7 +282,7 @@ def _place_slots(
     """Places the slots of a group's tiles. Neighbouring groups fill the SRAM from opposite ends,
     so that the loads of one need not wait for the last tiles of the other."""
     moved = streams(work, dependencies(work), resident)
-    sizes, result_bytes = exact_slots(work, tile, moved, spec.sram.alignment_bytes)
+    sizes, result_bytes = exact_slots(work, tile, moved, placement_alignment(spec.sram))
     from_top = number % 2 == 1
     wanted: list[tuple[Stream | None, Request]] = []
 

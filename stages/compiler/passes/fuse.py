@@ -122,7 +122,7 @@ class _Grower:
     def _can_follow(self, reader: Operator, engine: Engine) -> bool:
         if engine is Engine.TENSOR_CORE:
             return reader.kind in self.spec.tensor_core.output_stage
-        return reader.kind is Kind.QUANTIZE or engine_of(reader, self.spec) is engine
+        return engine_of(reader, self.spec) is engine
 
     def _prologue(self, members: Sequence[Operator]) -> list[Operator]:
         """The dequantizes that only these members read."""
@@ -136,10 +136,20 @@ class _Grower:
                     and producer.kind is Kind.DEQUANTIZE
                     and producer.name not in self.claimed
                     and value not in self.graph.outputs
+                    and self._can_begin(producer, members[0])
                     and inside.issuperset(op.name for op in self.consumers[value])
                 ):
                     found[producer.name] = producer
         return list(found.values())
+
+    def _can_begin(self, producer: Operator, seed: Operator) -> bool:
+        """Whether the seed's engine reads quantised values: the tensor core does by itself."""
+        engine = engine_of(seed, self.spec)
+        listed = self.spec.operators.get(producer.kind)
+        stored = self.graph.types[producer.inputs[0]].dtype
+        return engine is Engine.TENSOR_CORE or (
+            listed is not None and Engine(listed.engine) is engine and stored in listed.dtypes
+        )
 
     def _refusal(self, members: Sequence[Operator], prologue: Sequence[Operator]) -> str:
         """Why the group can't run: only the types that enter and leave it count."""

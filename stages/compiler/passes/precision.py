@@ -104,7 +104,10 @@ class _Retyping:
             return current
         if group.engine is Engine.HOST:
             return self.draft.graph.types[value].dtype
-        if member.kind is Kind.CAST or value in _parameters(member):
+        if value in _parameters(member):
+            return current
+        casts = self.spec.operators.get(Kind.CAST)
+        if member.kind is Kind.CAST and casts is not None and current in casts.dtypes:
             return current
         if member.kind is Kind.QUANTIZE and self._takes(group, current):
             return current

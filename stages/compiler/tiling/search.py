@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import lcm, prod
 
-from stages.compiler.support import CONTRACTIONS
+from stages.compiler.support import CONTRACTIONS, placement_alignment
 from stages.compiler.tiling.streams import (
     REDUCTION,
     Stream,
@@ -18,7 +18,7 @@ from stages.compiler.tiling.streams import (
     stream_bytes,
     streams,
 )
-from stages.compiler.tiling.workload import Boxes, Workload
+from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.hardware.cost import (
     contraction_cycles,
     launch_cycles,
@@ -144,8 +144,8 @@ class Search:
         extent = self.work.reduction_extent
         found = [extent]
         contraction = self.work.seed.kind in CONTRACTIONS
-        if contraction and Kind.ADD not in self.spec.tensor_core.output_stage:
-            return found  # sums can't be continued from memory
+        if not self._joins_parts():
+            return found
         blocks = [self.work.layout(name).quantum for name in self.work.operands]
         quantum = lcm(*blocks) if contraction else 1
         smallest = _MIN_REDUCTION if contraction else 1
@@ -154,6 +154,14 @@ class Search:
             if found[-1] == found[-2]:
                 return found[:-1]
         return found
+
+    def _joins_parts(self) -> bool:
+        """Whether the engine can go on from what it stored of a reduction."""
+        joining = PARTIAL.get(self.work.seed.kind)
+        if self.work.seed.kind in CONTRACTIONS:
+            return joining in self.spec.tensor_core.output_stage
+        listed = self.spec.operators.get(joining) if joining is not None else None
+        return listed is not None and listed.engine == self.work.group.engine
 
     def _orders(self, extents: Shape) -> list[tuple[int, ...]]:
         rank = len(extents)
@@ -208,7 +216,7 @@ class Search:
     def _slots_bytes(
         self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int, chunks: int
     ) -> int:
-        work, alignment = self.work, self.spec.sram.alignment_bytes
+        work, alignment = self.work, placement_alignment(self.spec.sram)
         total = 0
         for stream, count in loads.items():
             slots = 2 if count > 1 else 1
