@@ -15,9 +15,8 @@ from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
-from stages.compiler.passes.quantize import QuantizeByRanges
+from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
-from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
@@ -36,15 +35,15 @@ def passes(
         Canonicalize(),
         Recognize(),
         FoldAffine(),
-        *([QuantizeByRanges(quantization)] if quantization is not None else []),
-        *([CompensateRounding(sample)] if sample is not None else []),
+        *([QuantizeActivations(quantization)] if quantization is not None else []),
         SinkDequantize(),
+        *([QuantizeWeights(quantization)] if quantization is not None else []),
+        *([CompensateRounding(sample)] if sample is not None else []),
         PrivatizeDequantize(),
         Fuse(),
         Precision(),
         Order(),
         AssignLayouts(),
-        SeparateReads(),
     )
 
 

@@ -1,13 +1,18 @@
-"""QuantizeByRanges, SinkDequantize and PrivatizeDequantize: where int8 begins and ends."""
+"""The quantising passes, SinkDequantize and PrivatizeDequantize: where int8 begins and ends."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 
+from stages.compiler.draft import Draft
 from stages.compiler.passes.fuse import PrivatizeDequantize
-from stages.compiler.passes.quantize import QuantizeByRanges
+from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization, Range
+from stages.hardware.spec import HardwareSpec
 from tests.compiler.passing import run_pass, tidy
 
 CONV = "{dilations=[1,1], group=1, pads=[0,0,0,0], strides=[1,1]}"
@@ -20,11 +25,24 @@ PLAIN = f"""
     """
 
 
+@dataclass(frozen=True)
+class Quantize:
+    """Activations, then weights, as the compiler runs them."""
+
+    quantization: Quantization
+    name: str = "quantize"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        draft = QuantizeActivations(self.quantization).run(draft, spec)
+        draft = SinkDequantize().run(draft, spec)
+        return QuantizeWeights(self.quantization).run(draft, spec)
+
+
 def quantize(text: str, ranges: dict[str, tuple[float, float]], keep: tuple[str, ...] = ()):
     quantization = Quantization(
         {name: Range(*limits) for name, limits in ranges.items()}, frozenset(keep)
     )
-    return run_pass(QuantizeByRanges(quantization), text, tolerance=0.1)
+    return run_pass(Quantize(quantization), text, tolerance=0.1)
 
 
 def test_an_activation_with_a_range_is_quantised_once_and_weights_by_channel() -> None:
@@ -51,9 +69,36 @@ def test_an_activation_with_a_range_is_quantised_once_and_weights_by_channel() -
     ("low", "high", "zero"), [(0.0, 6.0, -128), (-6.0, 0.0, 127), (-1.0, 3.0, -64)]
 )
 def test_the_zero_point_of_a_range(low: float, high: float, zero: int) -> None:
-    draft = QuantizeByRanges(Quantization({"x": Range(low, high)}, frozenset()))
+    draft = Quantize(Quantization({"x": Range(low, high)}, frozenset()))
     ran = run_pass(draft, PLAIN, tolerance=10)
     assert ran.after.constants["x.zero"] == zero
+
+
+BIASED = PLAIN.replace("const %w", "const %b : f32[4]\n    const %w").replace("%w)", "%w, %b)")
+
+
+def test_a_bias_becomes_int32_in_steps_of_the_accumulator() -> None:
+    ran = quantize(BIASED, {"x": (-4.0, 4.0)})
+    assert "%b.float : f32[4] = dequantize(%b.i32, %b.scale) {axis=0}" in ran.graph_text
+    after, bias = ran.after.constants, ran.before.constants["b"]
+    step = after["x.scale"] * after["w.scale"]
+    np.testing.assert_allclose(after["b.scale"], step, rtol=1e-6)
+    np.testing.assert_allclose(after["b.i32"] * step, bias, atol=float(step.max()))
+
+
+def test_weights_behind_a_reshape_are_quantised_too() -> None:
+    ran = quantize(
+        """
+        input %x : f32[1,4,2,2]
+        const %w : f32[16,3]
+        %a : f32[1,16] = reshape(%x) {shape=[1,16]}
+        %y : f32[1,3] = matmul(%a, %w)
+        output %y
+        """,
+        {"x": (-4.0, 4.0)},
+    )
+    assert "reshape(%x.i8)" in ran.graph_text
+    assert "%w.i8 : i8[16,3]" in ran.graph_text
 
 
 def test_an_operator_that_is_kept_has_float_weights() -> None:

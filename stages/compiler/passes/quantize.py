@@ -20,23 +20,34 @@ _LOW, _HIGH = -128, 127
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizeByRanges:
+class QuantizeActivations:
     """Every activation with a range is quantised where it is made and dequantised where it is
-    read; the weights of contractions that read one become int8, one scale for each channel.
-
-    Runs after affine folding, so that batch normalisation is in the weights already. `fuse` then
-    makes integer groups of the pairs.
-    """
+    read. Runs after affine folding, so that batch normalisation is in the weights already."""
 
     quantization: Quantization
-    name: str = "quantize"
+    name: str = "quantize_activations"
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
-        """Insert the pairs, then quantise the weights."""
+        """Insert a pair for each range."""
         editor = GraphEditor(draft)
         for value, limits in self.quantization.ranges.items():
             if value in editor.types and editor.types[value].dtype.is_float:
                 _quantize_value(value, limits, editor)
+        return editor.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeWeights:
+    """Contractions that read a quantised activation get int8 weights, one scale for each channel,
+    and an int32 bias. Runs behind `SinkDequantize`, which brings the dequantize to them; `fuse`
+    then makes integer groups."""
+
+    quantization: Quantization
+    name: str = "quantize_weights"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Quantise the weights of every contraction that the file doesn't keep in float."""
+        editor = GraphEditor(draft)
         for operator in list(editor.operators.values()):
             if operator.kind in _WEIGHT_AXIS and operator.name not in self.quantization.keep:
                 _quantize_weights(operator, editor)
@@ -95,8 +106,29 @@ def _quantize_weights(operator: Operator, editor: GraphEditor) -> None:
             {"axis": axis},
         )
     )
-    inputs = (operator.inputs[0], restored, *operator.inputs[2:])
-    editor.put(replace(operator, inputs=inputs))
+    bias = _integer_bias(operator, editor.constants[producer.inputs[1]], scale, editor)
+    editor.put(replace(operator, inputs=(operator.inputs[0], restored, *bias)))
+
+
+def _integer_bias(
+    operator: Operator, activation_scale: Array, weight_scale: Array, editor: GraphEditor
+) -> tuple[str, ...]:
+    """The bias as int32 in steps of the accumulator, activation scale x weight scale; as it is
+    where it isn't one constant for each channel."""
+    name = operator.inputs[2] if len(operator.inputs) > 2 else ""
+    data = editor.constants.get(name)
+    if data is None or data.shape != weight_scale.shape:
+        return operator.inputs[2:]
+    step = np.asarray(activation_scale, np.float64) * np.asarray(weight_scale, np.float64)
+    steps = np.rint(np.asarray(data, np.float64) / step)
+    if np.abs(steps).max(initial=0) > np.iinfo(np.int32).max:
+        return operator.inputs[2:]
+    stored = editor.add_constant(f"{name}.i32", steps.astype(np.int32))
+    scale = editor.add_constant(f"{name}.scale", step.astype(np.float32))
+    restored = editor.add_value(f"{name}.float", editor.types[name])
+    dequantize = editor.fresh(f"{operator.name}.dequantize_bias")
+    editor.put(Operator(dequantize, Kind.DEQUANTIZE, (stored, scale), (restored,), {"axis": 0}))
+    return (restored,)
 
 
 def _symmetric(weights: NDArray[np.float64], axis: int) -> tuple[Array, Array]:

@@ -92,14 +92,17 @@ class Workload:
 
     @cached_property
     def operand_dtype(self) -> DType:
-        """The type in which the operands of the contraction arrive, before any dequantize; 8-bit
-        integers of either sign multiply alike and count as i8."""
-        value = self.seed.inputs[0]
-        found = self.types[value].dtype
-        for member in self.members:
-            if member.kind is Kind.DEQUANTIZE and member.outputs[0] == value:
-                found = self.types[member.inputs[0]].dtype
-        return DType.I8 if found is DType.U8 else found
+        """The type in which a contraction multiplies: that of its operands before any dequantize,
+        where both are integers; 8-bit integers of either sign multiply alike and count as i8."""
+        stored = {
+            member.outputs[0]: self.types[member.inputs[0]].dtype
+            for member in self.members
+            if member.kind is Kind.DEQUANTIZE
+        }
+        held = [stored.get(value) or self.types[value].dtype for value in self.seed.inputs[:2]]
+        if any(dtype.is_float for dtype in held):
+            return self.types[self.seed.inputs[0]].dtype
+        return DType.I8 if held[0] is DType.U8 else held[0]
 
     def layout(self, value: str) -> Layout:
         """The layout of a value."""
