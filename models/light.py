@@ -24,7 +24,7 @@ LOGIT_SPREAD = 1.0
 """Standard deviation wanted of the logits, so that the softmax is neither flat nor one-hot."""
 
 SHIFT_MEAN = 0.5
-"""Mean of the shifts after batch normalisation. Around zero, half of what a ReLU sees is cut off and
+"""Mean of the shifts after batch normalisation. Around zero, ReLUs cut off half of it all, and
 a deep random network is chaotic: rounding the input of inception_v2 to f16 moved its output by
 0.4 % of its range; around a half, by 0.03 %.
 """

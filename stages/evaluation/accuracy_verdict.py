@@ -45,8 +45,8 @@ def _judged(facts: OutputFacts, proof: Proof, min_sqnr_db: float) -> OutputFacts
             else f"agrees with itself to {floor.floor_db:.1f} dB"
         )
         message = (
-            f"{facts.check.message}. The model isn't to blame: it {itself} when its input moves by "
-            f"{_MOVE}; {_links_text(proof)}; {_device_text(proof)}"
+            f"{facts.check.message}. The model is stable, it {itself} when its input moves by "
+            f"{_MOVE}, so the figure tells: {_links_text(proof)}; {_device_text(proof)}"
         )
         return replace(facts, check=replace(facts.check, message=message))
     check = replace(
@@ -64,12 +64,17 @@ def _inconclusive(facts: OutputFacts, proof: Proof) -> str:
     assert floor is not None, "only a floor makes an output inconclusive"
     assert floor.floor_db is not None
     sqnr = "no SQNR" if facts.sqnr_db is None else f"SQNR {facts.sqnr_db:.1f} dB"
-    verdict = "so the device is right" if proof.holds else "so the device is wrong"
     return (
         f"{facts.check.name}: {sqnr} end to end is inconclusive by itself, since the model agrees "
-        f"with itself only to {floor.floor_db:.1f} dB when its input moves by {_MOVE}; {verdict} "
-        f"by its links: {_links_text(proof)}; {_device_text(proof)}"
+        f"with itself only to {floor.floor_db:.1f} dB when its input moves by {_MOVE}. "
+        f"{_conclusion(proof)}: {_links_text(proof)}; {_device_text(proof)}"
     )
+
+
+def _conclusion(proof: Proof) -> str:
+    if proof.holds:
+        return "By its links the device is right"
+    return "By its links the device is wrong" if not proof.links_hold else "Its plan is wrong"
 
 
 def _links_check(proof: Proof, min_sqnr_db: float, is_needed: bool) -> Check:
@@ -113,7 +118,7 @@ def _named(items: Sequence[str]) -> str:
 
 
 def _link_text(link: LinkFacts) -> str:
-    carried = f" (with {', '.join(map(repr, link.carried))})" if link.carried else ""
+    carried = f" (with {_named(list(map(repr, link.carried)))})" if link.carried else ""
     figure = "equal" if link.sqnr_db is None else f"{link.sqnr_db:.1f} dB"
     return f"{link.group!r}{carried} {figure}"
 

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 from stages.compile import compile_model
+from stages.evaluation.accuracy_verdict import judge_quantized
 from stages.evaluation.conditioning import MOVES, RELATIVE_MOVE, floors_db, moved
 from stages.evaluation.links import Link, compare_links
+from stages.evaluation.output_checks import AccuracyLimits, check_output
+from stages.evaluation.quantized_proof import DeviceFacts, FloorFacts, LinkFacts, Proof
 from stages.evaluation.verdict import Verdict
 from stages.evaluation.whole_groups import input_values, run_whole, whole_groups
 from stages.normalizer.samples import load_samples
@@ -85,7 +88,7 @@ def test_a_wrong_scale_fails_a_well_conditioned_model_and_names_its_group(tmp_pa
     result = judged(tmp_path, shallow_cnn, {"c1": 4.5 / 127})
     assert result.verdict is Verdict.FAIL
     assert all(facts.is_conclusive for facts in result.outputs)
-    assert "The model isn't to blame" in result.reasons[0]
+    assert "The model is stable" in result.reasons[0]
     assert "1 wrong: 'c1'" in result.reasons[0]
     assert result.proof is not None
     assert [link.group for link in result.proof.broken] == ["c1"]
@@ -122,7 +125,7 @@ def test_one_wrong_group_of_a_chaotic_model_fails_by_name(tmp_path: Path) -> Non
     assert result.verdict is Verdict.FAIL
     assert result.proof is not None
     assert [link.group for link in result.proof.broken] == ["c7"]
-    assert "so the device is wrong by its links" in result.reasons[0]
+    assert "By its links the device is wrong" in result.reasons[0]
     assert "1 wrong: 'c7'" in result.reasons[0]
     assert result.proof.device_holds
 
@@ -135,6 +138,7 @@ def test_a_plan_that_isnt_its_recipe_fails_a_chaotic_model(tmp_path: Path) -> No
     assert not result.proof.device_holds
     passed, figure = check(result, "device against recipe")
     assert not passed
+    assert "Its plan is wrong" in result.reasons[0]
     assert "elements of its outputs differ from the recipe's" in figure
 
 
@@ -176,6 +180,33 @@ def test_a_value_the_model_lacks_is_carried_to_the_next_that_it_has(compiled: Pa
     blind = compare_links(groups, constants, inputs)
     assert blind.links == ()
     assert blind.unchecked == tuple(group.name for group in groups)
+
+
+def test_a_group_that_no_link_reaches_leaves_the_proof_open() -> None:
+    link = LinkFacts("a", "v", (), True, 60.0, None, None)
+    same = DeviceFacts("y", 0, 0, None, True)
+    whole = Proof(2, 2, (), (), link, (), (same,), ())
+    assert whole.holds
+    assert not replace(whole, checked_groups=1, unchecked=("b",)).holds
+    assert replace(whole, checked_groups=1, by_runtime=("b",)).holds
+    assert not replace(whole, checked_groups=0, worst=None).holds
+    assert not replace(whole, broken=(link,)).holds
+    assert not replace(whole, device=()).holds
+
+
+def test_nan_is_never_excused_by_a_floor() -> None:
+    nan, right = np.full(3, np.nan, np.float32), np.ones(3, np.float32)
+    facts = check_output("y", 0, nan, right, AccuracyLimits(), is_quantized=True)
+    low = FloorFacts("y", 0, 10.0, is_below=True)
+    link = LinkFacts("a", "v", (), True, 60.0, None, None)
+    proof = Proof(1, 1, (), (), link, (), (DeviceFacts("y", 0, 0, None, True),), (low,))
+    judgement = judge_quantized([facts], proof, 30.0)
+    assert judgement.outputs == (facts,)
+    assert not judgement.outputs[0].check.passed
+    noisy = check_output("y", 0, right * [1, 1, 1.5], right, AccuracyLimits(), is_quantized=True)
+    assert judge_quantized([noisy], proof, 30.0).outputs[0].check.passed
+    unmoved = replace(proof, floors=(FloorFacts("y", 0, None, is_below=False),))
+    assert not judge_quantized([noisy], unmoved, 30.0).outputs[0].check.passed
 
 
 def test_the_zero_point_is_no_signal(compiled: Path) -> None:

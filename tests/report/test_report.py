@@ -11,7 +11,7 @@ from stages.report.facts import FOLDERS, gather_facts
 from stages.report.figures import main_figure
 from stages.report.markdown import StageRow, escape, pair_markdown
 from stages.report.words import summary_lines
-from tests.flows.sample_reports import FALLBACK, REPORTS, write_pair, write_report
+from tests.flows.sample_reports import FALLBACK, OUTPUT, REPORTS, write_pair, write_report
 
 
 def test_every_stage_has_its_figure(tmp_path: Path) -> None:
@@ -28,6 +28,14 @@ def test_every_stage_has_its_figure(tmp_path: Path) -> None:
         "gate": "no baseline yet: P99 is 1210000 ns",
         "thermal_stress": "P99/P50 1.100 from 85 degC, 40 of 1000 runs throttled",
     }
+
+
+def test_an_inconclusive_figure_stays_and_says_so(tmp_path: Path) -> None:
+    facts = OUTPUT | {"sqnr_db": 24.1, "measure": "sqnr", "is_conclusive": False}
+    report = REPORTS["validate"] | {"is_quantized": True, "outputs": [facts]}
+    write_report("validate", tmp_path, report)
+    figure = main_figure("validate", tmp_path)
+    assert figure == "SQNR 24.1 dB end to end (inconclusive), every link holds"
 
 
 def test_a_failed_stage_is_known_by_its_first_reason(tmp_path: Path) -> None:

@@ -104,9 +104,7 @@ def _ways(members: Sequence[Operator]) -> list[list[int]]:
             ways = list(range(len(member.inputs)))
         else:
             ways = [feeds.get(member.outputs[0], _TAIL)] * len(member.inputs)
-        feeds.update(
-            (value, way) for value, way in zip(member.inputs, ways, strict=True) if value
-        )
+        feeds.update((value, way) for value, way in zip(member.inputs, ways, strict=True) if value)
         found.append(ways)
     return found[::-1]
 
