@@ -222,3 +222,16 @@ def test_a_maximum_is_taken_whole_where_the_device_cannot_join_its_parts() -> No
     with pytest.raises(DoesNotFitError, match="its smallest tile needs"):
         compile_and_judge(case, without("maximum"))
     compile_and_judge(case, without("maximum", 64 * 1024))
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+@pytest.mark.parametrize("most", [16, 30, 64, 100])
+def test_every_tile_of_a_transposed_convolution_keeps_to_the_limits(stride: int, most: int) -> None:
+    spec = hardware("npu_tiny")
+    spec = replace(spec, tensor_core=replace(spec.tensor_core, max_m=most))
+    builder = ModelBuilder(np.random.default_rng(0))
+    x = builder.input((1, 8, 9, 11))
+    w = builder.constant(builder.normal((8, 8, 4, 4), 0.1))
+    shape = (1, 8, 8 * stride + 4, 10 * stride + 4)
+    made = builder.add("ConvTranspose", [x.name, w], [("f32", shape)], strides=[stride, stride])
+    compile_and_judge(case_of(builder.model(made), builder.feeds), spec)

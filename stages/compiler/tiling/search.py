@@ -211,7 +211,12 @@ class Search:
         product, core = self.work.product(boxes), self.spec.tensor_core
         if product is None:
             return True
-        return product.m <= core.max_m and product.n <= core.max_n and product.k <= core.max_k
+        pixels = product.m
+        if self.work.seed.kind is Kind.CONV_TRANSPOSE:
+            # Another tile may meet one input pixel more along each axis.
+            batch, _, *spatial = box_shape(boxes[self.work.seed.inputs[0]])
+            pixels = batch * prod(extent + 1 for extent in spatial)
+        return pixels <= core.max_m and product.n <= core.max_n and product.k <= core.max_k
 
     def _slots_bytes(
         self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int, chunks: int
