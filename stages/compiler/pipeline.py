@@ -17,6 +17,7 @@ from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
+from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
@@ -44,6 +45,7 @@ def passes(
         Precision(),
         Order(),
         AssignLayouts(),
+        SeparateReads(),
     )
 
 

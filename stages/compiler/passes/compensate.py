@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.support import device_type, refusal
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
@@ -37,12 +38,19 @@ class CompensateRounding:
             return draft
         editor = GraphEditor(draft)
         for operator, mean in _means(draft.graph, draft.constants, self.sample):
-            _correct(operator, mean, editor)
+            if _runs_on_device(operator, draft.graph, spec):
+                _correct(operator, mean, editor)
         return editor.finish()
 
 
 def _any_corrected(draft: Draft) -> bool:
     return any(_weights(op, draft.constants) is not None for op in draft.graph.operators)
+
+
+def _runs_on_device(operator: Operator, graph: Graph, spec: HardwareSpec) -> bool:
+    """Whether the operator list takes it: on the host weights stay in f32."""
+    types = [device_type(graph.types[name], spec) for name in operator.operands]
+    return not refusal(operator, types, device_type(graph.types[operator.outputs[0]], spec), spec)
 
 
 def _weights(operator: Operator, constants: Mapping[str, Array]) -> Array | None:
