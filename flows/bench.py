@@ -145,7 +145,9 @@ def _quality(facts: PairFacts) -> list[str]:
         groups = str(facts.validation.fused_groups)
         fallbacks = str(sum(len(item.operators) for item in facts.validation.fallbacks))
         use = facts.validation.memory[0]
-        sram = f"{use.peak_bytes / max(1, use.lower_bound_bytes):.2f}"
+        sram = (
+            f"{use.peak_bytes / use.lower_bound_bytes:.2f}" if use.lower_bound_bytes else "unused"
+        )
     return [latency, roofline, groups, fallbacks, sram]
 
 
