@@ -33,6 +33,18 @@ TEXTS = {
         %y : f32[2,5,8,8] = conv(%x, %w) {{{CONV}, group=1}}
         output %y
         """,
+    "conv at the edges": """
+        input %x : f32[1,6,1]
+        const %w : f32[5,6,3]
+        %y : f32[1,5,1] = conv(%x, %w) {dilations=[1], group=1, pads=[1,1], strides=[1]}
+        output %y
+        """,
+    "strided conv at the edges": """
+        input %x : f32[1,6,5,5]
+        const %w : f32[5,6,3,3]
+        %y : f32[1,5,2,3] = conv(%x, %w) {dilations=[2,1], group=1, pads=[1,1,1,1], strides=[2,2]}
+        output %y
+        """,
     "grouped conv": f"""
         input %x : f32[2,6,9,9]
         const %w : f32[8,3,1,1]

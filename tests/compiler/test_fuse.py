@@ -68,6 +68,26 @@ def test_the_text_of_a_fused_group() -> None:
     )
 
 
+SQUARES = """
+    input %a : f32[4,8]
+    input %b : f32[4,8]
+    %s : f32[4,8] = mul(%a, %a)
+    %t : f32[4,8] = mul(%b, %b)
+    %u : f32[4,8] = add(%s, %t)
+    %y : f32[4,8] = sqrt(%u)
+    output %y
+    """
+
+
+def test_pointwise_operators_that_one_group_reads_join_it() -> None:
+    assert groups(SQUARES) == ["vector: mul mul add sqrt"]
+
+
+def test_an_operator_that_others_read_too_stays_apart() -> None:
+    shared = SQUARES.replace("output %y", "%z : f32[4,8] = neg(%t)\noutput %y\noutput %z")
+    assert groups(shared) == ["vector: mul", "vector: mul add sqrt", "vector: neg"]
+
+
 def test_conv_batch_norm_relu_is_one_group() -> None:
     text = f"""
         {BN}{START}

@@ -14,7 +14,8 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.semantics.evaluation import evaluate
-from stages.tensors import Array, DType, TensorType
+from stages.recipe.window import Window
+from stages.tensors import Array, DType, Shape, TensorType
 
 _Doubles = NDArray[np.float64]
 _MEAN_BITS = 16
@@ -69,7 +70,7 @@ def _weights(operator: Operator, constants: Mapping[str, Array]) -> Array | None
 def _means(
     graph: Graph, constants: Mapping[str, Array], sample: Mapping[str, Array]
 ) -> Iterator[tuple[Operator, _Doubles]]:
-    """Each contraction to be corrected, with the mean of its operand for each input channel."""
+    """Each contraction to be corrected, with the mean of what its weights multiply."""
     values: dict[str, Array] = {name: _doubled(sample[name]) for name in graph.inputs}
     values |= {name: _doubled(data) for name, data in constants.items()}
     last_use = {name: op.name for op in graph.operators for name in op.operands}
@@ -77,9 +78,8 @@ def _means(
         if any(name not in values for name in operator.operands):
             continue
         if _weights(operator, constants) is not None:
-            x = values[operator.inputs[0]]
-            axes = tuple(axis for axis in range(x.ndim) if axis != _channel(operator, x.ndim))
-            yield operator, _rounded(np.asarray(x.mean(axis=axes), np.float64))
+            x = np.asarray(values[operator.inputs[0]], np.float64)
+            yield operator, _rounded(_mean(operator, x, values[operator.inputs[1]].shape))
         if operator.kind is not Kind.HOST_CALL:
             values.update(_evaluated(operator, graph, values))
         for name in set(operator.operands):
@@ -104,8 +104,28 @@ def _double_type(tensor_type: TensorType) -> TensorType:
     return TensorType(DType.F64, tensor_type.shape) if tensor_type.dtype.is_float else tensor_type
 
 
-def _channel(operator: Operator, rank: int) -> int:
-    return 1 if operator.kind is Kind.CONV else rank - 1
+def _mean(operator: Operator, x: _Doubles, weights: Shape) -> _Doubles:
+    """What each weight multiplies on average: [k] for a matmul; [channels, taps] for a
+    convolution, padding counted, since at the edge a tap meets zeros."""
+    if operator.kind is Kind.MATMUL:
+        return np.asarray(x.reshape(-1, x.shape[-1]).mean(axis=0), np.float64)
+    window = Window.of(operator, weights[2:])
+    extents = window.result_extents(x.shape[2:])
+    margins = [(max(0, a), max(0, b)) for a, b in zip(window.begins, window.ends, strict=True)]
+    padded = np.pad(x, [(0, 0), (0, 0), *margins])
+    axes = (0, *range(2, x.ndim))
+    taps = [
+        padded[(slice(None), slice(None), *_tap(window, offset, extents))].mean(axis=axes)
+        for offset in np.ndindex(*weights[2:])
+    ]
+    return np.stack(taps, axis=1)
+
+
+def _tap(window: Window, offset: tuple[int, ...], extents: Shape) -> Iterator[slice]:
+    """The padded elements that one tap of the kernel meets."""
+    for axis, (place, extent) in enumerate(zip(offset, extents, strict=True)):
+        start = place * window.dilations[axis] - min(0, window.begins[axis])
+        yield slice(start, start + window.strides[axis] * (extent - 1) + 1, window.strides[axis])
 
 
 def _rounded(mean: _Doubles) -> _Doubles:
@@ -138,6 +158,6 @@ def _missing(operator: Operator, lost: _Doubles, mean: _Doubles) -> _Doubles:
     if operator.kind is Kind.MATMUL:
         return np.asarray((mean[:, None] * lost).sum(axis=0), np.float64)
     groups = operator.integer("group")
-    per_input = lost.reshape(*lost.shape[:2], -1).sum(axis=2)
+    by_tap = lost.reshape(lost.shape[0], -1)
     inputs = mean.reshape(groups, -1).repeat(lost.shape[0] // groups, axis=0)
-    return np.asarray((per_input * inputs).sum(axis=1), np.float64)
+    return np.asarray((by_tap * inputs).sum(axis=1), np.float64)

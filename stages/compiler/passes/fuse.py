@@ -12,7 +12,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import DType, TensorType
+from stages.tensors import DType, Shape, TensorType
 
 _MAX_OPERANDS = 8  # of one group: each needs slots in the SRAM
 
@@ -66,6 +66,7 @@ class _Grower:
         self.claimed: set[str] = set()
         self.producers = graph.producers()
         self.consumers = graph.consumers()
+        self.place = {op.name: place for place, op in enumerate(graph.operators)}
 
     def grow(self, seed: Operator) -> Group:
         """The largest legal group that starts at `seed`; on the host where there is none."""
@@ -80,7 +81,7 @@ class _Grower:
         chain = self._chain(seed, engine)
         reason = ""
         for length in range(len(chain), 0, -1):
-            members = chain[:length]
+            members = self._with_feeders(chain[:length])
             prologue = self._prologue(members)
             reason = self._refusal(members, prologue)
             if not reason:
@@ -123,6 +124,38 @@ class _Grower:
         if engine is Engine.TENSOR_CORE:
             return reader.kind in self.spec.tensor_core.output_stage
         return engine_of(reader, self.spec) is engine
+
+    def _with_feeders(self, chain: Sequence[Operator]) -> list[Operator]:
+        """A pointwise chain with the pointwise operators that only it reads, in the graph's order:
+        `sqrt(a*a + b*b)` is one group, and neither square is rounded (or lost) on its way."""
+        if any(member.kind not in POINTWISE for member in chain):
+            return list(chain)
+        shape = self.graph.types[chain[-1].outputs[0]].shape
+        inside = {member.name: member for member in chain}
+        pending = list(chain)
+        while pending:
+            for value in pending.pop().operands:
+                feeder = self.producers.get(value)
+                if feeder is None or feeder.name in inside or not self._feeds(feeder, shape):
+                    continue
+                if set(inside).issuperset(op.name for op in self.consumers[value]):
+                    inside[feeder.name] = feeder
+                    pending.append(feeder)
+        operands = {name for member in inside.values() for name in member.operands}
+        if len(operands) > _MAX_OPERANDS + len(inside):
+            return list(chain)
+        return sorted(inside.values(), key=lambda member: self.place[member.name])
+
+    def _feeds(self, feeder: Operator, shape: Shape) -> bool:
+        """Whether an operator may join the pointwise group that reads it."""
+        (value,) = feeder.outputs[:1]
+        return (
+            feeder.kind in POINTWISE - {Kind.DEQUANTIZE, Kind.QUANTIZE, Kind.CAST}
+            and feeder.name not in self.claimed
+            and value not in self.graph.outputs
+            and self.graph.types[value].shape == shape
+            and engine_of(feeder, self.spec) is Engine.VECTOR
+        )
 
     def _prologue(self, members: Sequence[Operator]) -> list[Operator]:
         """The dequantizes that only these members read."""
