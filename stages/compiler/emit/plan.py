@@ -17,7 +17,7 @@ from stages.compiler.emit.synchronize import Synchronizer
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.memory.assign import Memory
 from stages.compiler.support import placement_alignment
-from stages.compiler.tiling.streams import Stream, align
+from stages.compiler.tiling.streams import Stream, align, steps
 from stages.compiler.tiling.workload import Workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
@@ -80,8 +80,6 @@ class PlanEmitter:
         self, work: Workload, stream: Stream, group: Group, number: int
     ) -> tuple[Packing, Place]:
         """The packing of a constant stream, every block made now, so that its size is known."""
-        from stages.compiler.tiling.streams import steps
-
         assert group.tile is not None
         constants = {value: self.draft.constants[value] for value in stream.values}
         packing = Packing(work, stream.values, constants, placement_alignment(self.spec.sram))

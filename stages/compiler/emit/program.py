@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stages.compiler.emit.kernels import KernelTable
 from stages.compiler.emit.transfers import copies
 from stages.hardware.spec import HardwareSpec
-from stages.plan.instructions import Buffer, Instruction, Opcode, Region
+from stages.plan.instructions import Instruction, Opcode, Region
 from stages.recipe.decisions import Lifetime
 
 
@@ -81,22 +81,3 @@ class Program:
     def append(self, written: Sequence[Written]) -> None:
         """Put instructions at the end of the program."""
         self.written.extend(written)
-
-    def buffers(self, first_touch: dict[str, int], last_touch: dict[str, int]) -> list[Buffer]:
-        """Every place touched, with the instructions over which it is live."""
-        places: dict[str, Place] = {}
-        for item in self.written:
-            for place in (*item.reads, *item.writes):
-                places.setdefault(place.name, place)
-        return [
-            Buffer(
-                place.name,
-                place.memory,
-                place.address,
-                place.size_bytes,
-                place.lifetime,
-                first_touch[name],
-                last_touch[name] + 1,
-            )
-            for name, place in places.items()
-        ]

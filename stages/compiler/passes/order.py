@@ -33,15 +33,6 @@ def _reordered(draft: Draft, groups: list[Group]) -> Draft:
     return replace(draft, recipe=recipe)
 
 
-def group_operands(graph: Graph, group: Group) -> tuple[str, ...]:
-    """The values that a group reads from outside, constants included, once each, in order."""
-    by_name = {op.name: op for op in graph.operators}
-    members = [by_name[name] for name in group.operators]
-    inside = {value for member in members for value in member.outputs}
-    read = dict.fromkeys(value for member in members for value in member.operands)
-    return tuple(value for value in read if value not in inside)
-
-
 def _schedule(groups: tuple[Group, ...], graph: Graph) -> list[Group]:
     """List scheduling; ready groups on the side in use come first, then the original order."""
     owner = {name: index for index, group in enumerate(groups) for name in group.operators}

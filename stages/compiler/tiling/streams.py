@@ -10,7 +10,7 @@ from math import prod
 from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.workload import Boxes, Workload
 from stages.recipe.decisions import Tile
-from stages.tensors import Box, Layout, Shape, TensorType, box_shape, dense_strides, full_box
+from stages.tensors import Box, Layout, Shape, TensorType, box_shape, full_box
 
 REDUCTION = -1
 """Stands for the contracted axis among the axes of a result."""
@@ -142,8 +142,3 @@ def stream_bytes(work: Workload, stream: Stream, boxes: Boxes, alignment: int) -
 def align(size_bytes: int, alignment: int) -> int:
     """Round up to a multiple of an alignment."""
     return -(-size_bytes // alignment) * alignment
-
-
-def dense(tensor_type: TensorType, layout: Layout, box: Box) -> tuple[int, ...]:
-    """Byte strides of a box that lies densely in a layout."""
-    return dense_strides(layout.physical_shape(box_shape(box)), tensor_type.dtype.size_bytes)
