@@ -10,7 +10,6 @@ from pathlib import Path
 from stages.device.simulated import SimulatedDevice
 from stages.errors import InputError
 from stages.evaluation.accuracy_verdict import Judgement, judge_quantized
-from stages.evaluation.baseline import Baseline
 from stages.evaluation.output_checks import OutputFacts, check_output, missing_output
 from stages.evaluation.package_facts import (
     Fallback,
@@ -21,11 +20,10 @@ from stages.evaluation.package_facts import (
     memory_facts,
 )
 from stages.evaluation.quantized_proof import Proof, Prover
-from stages.evaluation.report_files import read_report, report_text
+from stages.evaluation.report_files import report_text
 from stages.evaluation.validation import (
     ValidationLimits,
     check_fallbacks,
-    check_fused_groups,
     check_memory,
     check_rules,
 )
@@ -76,14 +74,13 @@ def validate(
     out_dir: Path,
     *,
     limits: ValidationLimits,
-    baseline: Path | None = None,
 ) -> Validation:
     """Judges a package and writes `validation.json`.
 
     Raises:
         PackageError: the package is damaged, or was made for another spec.
         HardwareSpecError: the spec is wrong.
-        InputError: the normalised model, its samples or the baseline can't be read.
+        InputError: the normalised model or its samples can't be read.
         DeviceError: the package passes the plan rules, and yet the device can't run it.
     """
     spec = load_spec(hardware)
@@ -98,7 +95,6 @@ def validate(
     recipe, plan = package.recipe, package.plan
     hosted = fallbacks(recipe, plan, spec)
     memory = memory_facts(plan, spec)
-    groups = fused_groups(recipe)
     judgement = _judge(compared, limits)
     checks = (
         *rules,
@@ -106,7 +102,6 @@ def validate(
         *judgement.checks,
         check_fallbacks(hosted, limits),
         *check_memory(memory, limits),
-        check_fused_groups(groups, _groups_before(baseline)),
     )
     result = Validation(
         verdict=verdict_of(checks),
@@ -116,7 +111,7 @@ def validate(
         overflows=compared.overflows,
         fallbacks=hosted,
         memory=memory,
-        fused_groups=groups,
+        fused_groups=fused_groups(recipe),
         is_quantized=is_quantized(recipe),
         package=package.manifest.package_sha256,
         proof=compared.proof,
@@ -124,12 +119,6 @@ def validate(
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
     return result
-
-
-def _groups_before(baseline: Path | None) -> int | None:
-    if baseline is None or not baseline.exists():
-        return None
-    return read_report(baseline, Baseline, "baseline accept").fused_groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,10 +27,12 @@ def report_text(facts: Mapping[str, object]) -> str:
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """CSV without quoting: for numbers."""
-    lines = [",".join(header)]
-    lines.extend(",".join(str(cell) for cell in row) for row in rows)
-    return "\n".join(lines) + "\n"
+    """CSV (RFC 4180, but with plain line ends): cells with a comma or a quote are quoted."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return stream.getvalue()
 
 
 def read_report(path: Path, kind: type[Report], command: str) -> Report:
