@@ -13,7 +13,13 @@ from stages.errors import DeviceError
 from stages.evaluation.gate_rule import Conditions
 from stages.evaluation.latency import LatencySummary, summarize
 from stages.evaluation.package_facts import Roofline, roofline
-from stages.evaluation.report_files import report_text, table_text
+from stages.evaluation.report_files import (
+    METRICS_FILE,
+    Metrics,
+    metrics_text,
+    report_text,
+    table_text,
+)
 from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
 from stages.package import read_package, require_spec
@@ -59,6 +65,15 @@ class Benchmark:
         content["roofline"] |= {"bound_ns": self.roofline.bound_ns, "ratio": self.roofline.ratio}
         return content
 
+    def metrics(self) -> Metrics:
+        """Latency in nanoseconds, its tail, and how far it lies above the least possible time."""
+        return {
+            "p50_ns": self.latency.p50_ns,
+            "p99_ns": self.latency.p99_ns,
+            "p99_over_p50": float(self.latency.p99_over_p50),
+            "over_roofline": self.roofline.ratio,
+        }
+
 
 def benchmark(
     package_dir: Path, hardware: Path, out_dir: Path, *, runs: int, warmup: int, seed: int
@@ -102,6 +117,7 @@ def benchmark(
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
+        (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
         (folder / SAMPLES_FILE).write_text(_samples_text(samples), encoding="utf-8")
         groups = table_text(("group", "extent_ns"), group_times(timeline).items())
         (folder / GROUPS_FILE).write_text(groups, encoding="utf-8")

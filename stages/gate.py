@@ -10,7 +10,13 @@ from stages.errors import InputError
 from stages.evaluation.baseline import Baseline, Measured, Validated
 from stages.evaluation.gate_rule import Figures, GateLimits, decide
 from stages.evaluation.latency import LatencySummary
-from stages.evaluation.report_files import read_report, report_text
+from stages.evaluation.report_files import (
+    METRICS_FILE,
+    Metrics,
+    metrics_text,
+    read_report,
+    report_text,
+)
 from stages.evaluation.verdict import Check, Verdict
 from stages.normalizer.folders import new_folder
 
@@ -40,6 +46,12 @@ class GateVerdict:
     def as_json(self) -> dict[str, object]:
         """Plain data for the report."""
         return asdict(self)
+
+    def metrics(self) -> Metrics:
+        """The verdict, and the new P99 over the accepted one."""
+        old = self.baseline
+        over = None if old is None else self.latency.p99_ns / old.p99_ns
+        return {"verdict": self.verdict, "p99_over_baseline": over}
 
 
 def gate(
@@ -75,6 +87,7 @@ def gate(
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
+        (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
     return result
 
 

@@ -20,7 +20,7 @@ from stages.evaluation.package_facts import (
     memory_facts,
 )
 from stages.evaluation.quantized_proof import Proof, Prover
-from stages.evaluation.report_files import report_text
+from stages.evaluation.report_files import METRICS_FILE, Metrics, metrics_text, report_text
 from stages.evaluation.validation import (
     ValidationLimits,
     check_fallbacks,
@@ -65,6 +65,23 @@ class Validation:
     def as_json(self) -> dict[str, object]:
         """Plain data for the report."""
         return asdict(self) | {"overflows": dict(self.overflows)}
+
+    def metrics(self) -> Metrics:
+        """The verdict, the worst accuracy of all outputs, fallbacks, and memory in bytes."""
+        noise = [facts.sqnr_db for facts in self.outputs if facts.sqnr_db is not None]
+        cosines = [facts.cosine for facts in self.outputs if facts.cosine is not None]
+        errors = [
+            facts.relative_error for facts in self.outputs if facts.relative_error is not None
+        ]
+        judged_by_noise = self.is_quantized
+        return {
+            "verdict": self.verdict,
+            "lowest_cosine": None if judged_by_noise else min(cosines, default=None),
+            "largest_relative_error": None if judged_by_noise else max(errors, default=None),
+            "lowest_sqnr_db": min(noise, default=None) if judged_by_noise else None,
+            "fused_groups": self.fused_groups,
+            "fallback_operators": sum(len(found.operators) for found in self.fallbacks),
+        } | {f"peak_{use.memory}_bytes": use.peak_bytes for use in self.memory}
 
 
 def validate(
@@ -118,6 +135,7 @@ def validate(
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
+        (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
     return result
 
 

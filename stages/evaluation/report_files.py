@@ -13,6 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from stages.errors import InputError
 
+METRICS_FILE = "metrics.json"
+"""A stage's few figures beside its report, flat, for tools that make a column of each key."""
+
+Metrics = Mapping[str, int | float | str | None]
 Report = TypeVar("Report")
 
 
@@ -24,6 +28,21 @@ def report_text(facts: Mapping[str, object]) -> str:
     """
     text = json.dumps(facts, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return text + "\n"
+
+
+def metrics_text(figures: Metrics) -> str:
+    """The figures that there are (None: there is none) as flat JSON; floats with six decimals.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    known = {key: value for key, value in figures.items() if value is not None}
+    return report_text(
+        {
+            key: round(value, 6) if isinstance(value, float) else value
+            for key, value in known.items()
+        }
+    )
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
