@@ -77,9 +77,13 @@ def _flat(lines: list[object]) -> Iterator[str]:
 
 
 def check(block: ShellBlock) -> bool:
-    """Whether shellcheck finds nothing; what it finds goes to stdout."""
+    """Whether shellcheck finds nothing; what it finds goes to stdout.
+
+    It follows `. FILE` from the current folder, as a CI's step does.
+    """
+    shellcheck = str(Path(sys.executable).with_name("shellcheck"))
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("shellcheck")), "--shell=bash", "--format=gcc", "-"],
+        [shellcheck, "--shell=bash", "--external-sources", "--format=gcc", "-"],
         input=block.text,
         text=True,
         stdout=subprocess.PIPE,

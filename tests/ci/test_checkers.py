@@ -1,4 +1,4 @@
-"""Each checker that `make check` runs on CI files passes them, and finds what is broken in a copy."""
+"""The checkers that `make check` runs on CI files find what is broken in a copy of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ import pytest
 import tree_sitter
 import tree_sitter_groovy
 
-from tests.ci.files import ACTIONS, GITLAB, JENKINSFILE, LINT, SCRIPTS, WORKFLOWS, shell_blocks
+from tests.ci.files import (
+    ACTIONS,
+    GITLAB,
+    JENKINSFILE,
+    LINT,
+    REPOSITORY,
+    SCRIPTS,
+    WORKFLOWS,
+    shell_blocks,
+)
 
 BIN = Path(sys.executable).parent
 MERGE_GATE = next(path for path in WORKFLOWS if path.name == "merge-gate.yml")
@@ -32,7 +41,11 @@ needs_actionlint = pytest.mark.skipif(
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, check=False
+        [str(word) for word in command],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -125,7 +138,7 @@ class TestShellcheck:
     @pytest.mark.parametrize("source", [MERGE_GATE, GITLAB, JENKINSFILE], ids=lambda p: p.name)
     def test_finds_an_unquoted_variable(self, tmp_path: Path, source: Path) -> None:
         text = source.read_text(encoding="utf-8")
-        quoted = re.search(r'"\$\w+"', text)
+        quoted = re.search(r'"\$(?!status)\w+"', text)  # a status is a number
         assert quoted is not None
         copy = broken(source, tmp_path, quoted[0], quoted[0].strip('"'))
         done = self.check(copy)

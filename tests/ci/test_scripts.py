@@ -121,7 +121,11 @@ class TestHistory:
 def test_git_gets_the_token_from_the_environment_alone(origin: Path) -> None:
     checkout = clone(origin, "checkout")
     done = subprocess.run(
-        ["bash", "-c", ". .ci/git-login && printf 'protocol=https\\nhost=x\\n\\n' | git credential fill"],
+        [
+            "bash",
+            "-c",
+            ". .ci/git-login && printf 'protocol=https\\nhost=x\\n\\n' | git credential fill",
+        ],
         cwd=checkout,
         env=ENVIRONMENT | {"GIT_TOKEN": "s3cret", "GIT_LOGIN": "robot"},
         capture_output=True,
@@ -158,7 +162,7 @@ class TestResults:
         for direction in ("pull", "push"):
             done = script(project, "results", direction)
             assert done.returncode == 0
-            assert done.stdout.startswith("notice: no DVC remote is configured")
+            assert done.stdout.startswith("notice: no DVC remote")
 
     def test_what_one_checkout_pushes_another_restores(self, project: Path, origin: Path) -> None:
         remote = str(origin.parent / "remote")
@@ -172,10 +176,25 @@ class TestResults:
         done = script(other, "results", "pull", DVC_REMOTE_URL=remote)
         assert done.returncode == 0, done.stderr
         assert "warning" not in done.stdout
-        self.dvc(other, "repro", "--quiet")
+        self.dvc(other, "repro", "--quiet", "--pull")
         assert (other / "out.txt").read_text() == "in\n"
         assert not (other / "ran").exists()
         assert remote not in (other / ".dvc/config").read_text()  # but in config.local
+
+    def test_what_flows_made_in_workspaces_is_pushed_too(self, project: Path, origin: Path) -> None:
+        remote = origin.parent / "remote"
+        workspace = project / ".cache/workspaces/head"
+        workspace.mkdir(parents=True)
+        self.dvc(workspace, "init", "--quiet", "--no-scm")
+        self.dvc(workspace, "remote", "add", "--local", "--default", "ci", str(remote))
+        self.dvc(workspace, "cache", "dir", "--local", str(project / ".dvc/cache"))
+        self.stage(workspace)
+        self.dvc(workspace, "repro", "--quiet")
+        done = script(project, "results", "push", DVC_REMOTE_URL=str(remote))
+        assert done.returncode == 0, done.stderr
+        assert "warning" not in done.stdout
+        contents = [path.read_text() for path in (remote / "files").rglob("*") if path.is_file()]
+        assert contents == ["in\n"]
 
     def test_a_remote_out_of_reach_is_a_warning(self, project: Path) -> None:
         self.dvc(project, "repro", "--quiet")
@@ -183,7 +202,7 @@ class TestResults:
         blocked.write_text("a file, so no folder of a remote\n")
         done = script(project, "results", "push", DVC_REMOTE_URL=str(blocked / "remote"))
         assert done.returncode == 0
-        assert "warning: could not push" in done.stdout
+        assert "warning: could not push all" in done.stdout
 
     def test_on_github_it_is_an_annotation(self, project: Path) -> None:
         done = script(project, "results", "pull", GITHUB_ACTIONS="true")
