@@ -15,7 +15,7 @@ from tests.ci.files import REPOSITORY
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
-    if not name.startswith(("GIT_", "GITHUB_", "DVC_", "HISTORY_"))
+    if not name.startswith(("GIT_", "GITHUB_", "DVC_", "HISTORY_", "RECIPE_"))
 } | {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
