@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 import typer.exceptions
@@ -118,7 +119,7 @@ def why_refused(words: Words) -> str | None:
 
 def why_unknown(pattern: Words) -> str | None:
     """What of a pattern the real command doesn't have: its command, or one of its options."""
-    command = app_command()
+    command: Any = app_command()
     options = _options(command)
     for word in pattern:
         if word.startswith("-"):
@@ -132,7 +133,7 @@ def why_unknown(pattern: Words) -> str | None:
     return None
 
 
-def _options(command: typer.core.TyperCommand | typer.core.TyperGroup) -> set[str]:
+def _options(command: Any) -> set[str]:
     names = (set(p.opts) | set(p.secondary_opts) for p in command.params)
     return {"--help"}.union(*names)
 

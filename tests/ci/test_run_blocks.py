@@ -22,7 +22,9 @@ exit "${RECIPE_STATUS:-0}"
 
 def block(path: Path, call: str) -> str:
     """The one piece of shell in a CI file that makes a call."""
-    found = [piece.text for piece in shell_blocks.shell_blocks(path) if call in piece.text]
+    found: list[str] = [
+        piece.text for piece in shell_blocks.shell_blocks(path) if call in piece.text
+    ]
     assert len(found) == 1
     return found[0]
 

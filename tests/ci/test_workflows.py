@@ -30,9 +30,8 @@ def workflow(name: str) -> dict[Any, Any]:
 
 
 def steps(content: dict[Any, Any]) -> list[dict[str, Any]]:
-    jobs = content.get("jobs", {}).values()
-    found = [step for job in jobs for step in job["steps"]]
-    return found + content.get("runs", {}).get("steps", [])
+    holders = [*content.get("jobs", {}).values(), content.get("runs", {"steps": []})]
+    return [step for holder in holders for step in holder["steps"]]
 
 
 def test_all_four_are_there() -> None:
