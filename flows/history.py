@@ -106,6 +106,19 @@ def append_nights(path: Path, rows: Sequence[PairNight]) -> History:
     return History(before, _about_tail(tail, path) if tail else "")
 
 
+def write_summary(root: Path, name: str, text: str) -> Path:
+    """Writes a night's summary to history/nights, and again as latest.md; gives the first.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    folder = history_file(root).with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (folder / f"{name}.md", folder / "latest.md"):
+        _replace(path, text)
+    return folder / f"{name}.md"
+
+
 def print_nights(rows: Sequence[PairNight]) -> str:
     """The file that holds these rows."""
     return ",".join(COLUMNS) + "\n" + _lines(rows)

@@ -51,10 +51,10 @@ def night_headline(drift: Drift) -> str:
     return f"{total} pair{'' if total == 1 else 's'}: {', '.join(said) or 'nothing ran'}"
 
 
-def night_markdown(heading: NightHeading, drift: Drift) -> str:
+def night_markdown(headline: str, heading: NightHeading, drift: Drift) -> str:
     """Broken pairs, then regressions worst first, then improvements, then the rest by name."""
     blocks = [
-        f"**{escape(night_headline(drift))}**",
+        f"**{escape(headline)}**",
         _heading(heading),
         *(f"> {escape(note)}" for note in heading.notes),
         *_broken(drift.broken),

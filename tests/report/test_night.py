@@ -12,6 +12,10 @@ from tests.evaluation.test_drift import BROKEN, SOUND
 HEADING = NightHeading("2026-01-02", 20260102, "0123456789abcdef+changes", 3)
 
 
+def _markdown(heading: NightHeading, drift: Drift) -> str:
+    return night_markdown(night_headline(drift), heading, drift)
+
+
 def _night() -> Drift:
     earlier = [replace(SOUND, model=name) for name in ("a", "b", "c", "d", "old")]
     earlier += [replace(BROKEN, model="e")]
@@ -34,7 +38,7 @@ def test_the_headline_names_the_worst_first() -> None:
 
 
 def test_the_summary_reads_worst_first() -> None:
-    assert night_markdown(HEADING, _night()) == (
+    assert _markdown(HEADING, _night()) == (
         "**7 pairs: 2 newly broken, 1 worse, 1 better, 1 mended, 1 new, 1 unchanged, 1 gone**\n"
         "\n"
         "Night 2026-01-02, seed 20260102, project 0123456789+changes, compared with 3 earlier "
@@ -77,7 +81,7 @@ def test_a_failed_gate_shows_its_figures_too() -> None:
         reason="P99 is 136 % of the baseline's",
         p99_ns=1_500_000,
     )
-    text = night_markdown(HEADING, compare_nights([slow], [SOUND]))
+    text = _markdown(HEADING, compare_nights([slow], [SOUND]))
     assert "| m | hw | tonight | gate | gate failed: P99 is 136 % of the baseline's |" in text
     assert "### Broken, and moved" in text
     assert "+36.4 %" in text
@@ -85,14 +89,14 @@ def test_a_failed_gate_shows_its_figures_too() -> None:
 
 def test_notes_and_the_first_night() -> None:
     heading = NightHeading("2026-01-02", None, "", 0, ("the last line was cut off",))
-    text = night_markdown(heading, compare_nights([SOUND], []))
+    text = _markdown(heading, compare_nights([SOUND], []))
     assert "Night 2026-01-02, the first" in text
     assert "> the last line was cut off" in text
 
 
 def test_many_names_are_counted() -> None:
     rows = [replace(SOUND, model=f"m{number:02}") for number in range(30)]
-    text = night_markdown(HEADING, compare_nights(rows, []))
+    text = _markdown(HEADING, compare_nights(rows, []))
     assert text.endswith("m11 on hw and 18 more\n")
 
 
