@@ -56,6 +56,7 @@ class NightResult:
     file: Path | None
     appended: int
     outcome: Outcome
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,9 @@ def _conclude(project: Project, params: NightlyParams, measured: _Measured) -> N
     heading = NightHeading(night.date, night.seed, night.commit, earlier_nights, tuple(notes))
     summary = night_markdown(headline, heading, drift)
     file = _write(project.root, night, summary)
-    return NightResult(night, drift, headline, summary, file, appended, worst(outcomes))
+    return NightResult(
+        night, drift, headline, summary, file, appended, worst(outcomes), tuple(notes)
+    )
 
 
 def _readable(path: Path) -> tuple[PairNight, ...]:
