@@ -135,7 +135,7 @@ def test_results_and_report_hold_the_commit(commits: Commits) -> None:
     assert kept["rows"][1]["project"].startswith(commits.own.git("rev-parse", "HEAD"))
     report = (result.folder / "report.md").read_text()
     assert "GATE\\_FAILED, b on npu\\_b: over the limit" in report.splitlines()[0]
-    assert report.count("\n| ") == 5
+    assert report.count("\n| ") == 6
     assert head in report
     assert result.outcome is Outcome.GATE_FAILED
     again = commits.process(since=None, until=head)
