@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,22 +50,46 @@ def process_commit(
         InputError: a configuration is wrong, or a file can't be written.
         HardwareSpecError: no such device.
     """
+    with _alone(project, request, terminal):
+        plan, rows = _run(project, plan_commit(project, request, terminal.say), request.jobs,
+                          terminal, run)  # fmt: skip
+        return _keep(project, plan, rows)
+
+
+def process_idle(
+    project: Project, request: CommitRequest, terminal: Terminal
+) -> CommitResult | None:
+    """The result where a range of commits affects no pair, without the engine; else None.
+
+    Raises:
+        RecipeError: as `process_commit`.
+    """
+    with _alone(project, request, terminal):
+        plan = plan_commit(project, request, terminal.say)
+        return None if plan.pairs else _keep(project, plan, ())
+
+
+@contextmanager
+def _alone(project: Project, request: CommitRequest, terminal: Terminal) -> Iterator[None]:
     name = find_repository(project, request.repository).name
     lock = project.cache.absolute() / "repositories" / f"{name}.commit.lock"
     with file_lock(lock, f"the commits of {name!r}", terminal.say):
-        plan = plan_commit(project, request, terminal.say)
-        plan, rows = _run(project, plan, request.jobs, terminal, run)
-        failing = still_failing(plan)
-        headline = headline_of(plan, rows)
-        report = report_of(plan, rows, failing, headline)
-        touched = bool(rows or plan.changes.deleted)
-        folder = write_results(project, plan, rows, failing, report) if touched else None
-        recorded = plan.advances and all(row.outcome is not Outcome.INTERRUPTED for row in rows)
-        if recorded:
-            record = _record(plan, rows, failing)
-            if record != plan.before:
-                record_processed(project, plan.config.name, plan.config.branch, record)
-        return CommitResult(plan, rows, failing, headline, report, folder, recorded)
+        yield
+
+
+def _keep(project: Project, plan: CommitPlan, rows: tuple[CommitRow, ...]) -> CommitResult:
+    """Writes what came of it, then records the commit as processed."""
+    failing = still_failing(plan)
+    headline = headline_of(plan, rows)
+    report = report_of(plan, rows, failing, headline)
+    touched = bool(rows or plan.changes.deleted)
+    folder = write_results(project, plan, rows, failing, report) if touched else None
+    recorded = plan.advances and all(row.outcome is not Outcome.INTERRUPTED for row in rows)
+    if recorded:
+        record = _record(plan, rows, failing)
+        if record != plan.before:
+            record_processed(project, plan.config.name, plan.config.branch, record)
+    return CommitResult(plan, rows, failing, headline, report, folder, recorded)
 
 
 def _run(

@@ -11,7 +11,9 @@ from flows.context import options
 from flows.terminal import Terminal
 
 if TYPE_CHECKING:
+    from flows.commit_plan import CommitRequest
     from flows.commit_results import CommitResult
+    from flows.places import Project
 
 
 def commit(
@@ -43,19 +45,23 @@ def commit(
 ) -> None:
     """Run the models that commits of a model repository changed, added or renamed."""
     from flows.commit_plan import CommitRequest
-    from flows.engine import flow_engine
-    from flows.model_repository import find_repository
+    from flows.commit_run import process_idle
 
     terminal = Terminal(quiet or options(context).terminal.quiet)
     project = options(context).project
-    find_repository(project, repository)
     request = CommitRequest(repository, since, until, tuple(hardware or ()), jobs)
+    result = process_idle(project, request, terminal) or _run(project, request, terminal)
+    _show(result, terminal)
+    raise typer.Exit(int(result.outcome))
+
+
+def _run(project: Project, request: CommitRequest, terminal: Terminal) -> CommitResult:
+    from flows.engine import flow_engine
+
     with flow_engine(project):
         from flows.commit import call_commit
 
-        result = call_commit(project, request, terminal)
-    _show(result, terminal)
-    raise typer.Exit(int(result.outcome))
+        return call_commit(project, request, terminal)
 
 
 def _show(result: CommitResult, terminal: Terminal) -> None:
