@@ -28,7 +28,7 @@ class PairVerdict(StrEnum):
     FAIL = "FAIL"
     """Head is slower than the limit allows, or fails something that base passes."""
     NEW_FAIL = "NEW/FAIL"
-    """Base has no such pair, and head's fails by itself."""
+    """Base has no such pair, or broke down on it, and head's fails by itself."""
     STILL_FAILING = "STILL FAILING"
     """All that head fails, base didn't pass either."""
     ACCEPTED = "ACCEPTED"
@@ -44,6 +44,8 @@ class PairVerdict(StrEnum):
 
 
 BLOCKING = frozenset({PairVerdict.FAIL, PairVerdict.NEW_FAIL})
+_BROKEN = frozenset({Outcome.INTERNAL_ERROR, Outcome.INTERRUPTED})
+_NOTHING = "nothing was measured"
 _ORDER = (
     PairVerdict.STILL_FAILING,
     PairVerdict.ACCEPTED,
@@ -147,7 +149,7 @@ def judge_pair(pair: PairSides, limits: MergeLimits, gravity: Sequence[Outcome])
         if pair.base is None:
             raise ValueError(f"no side has {pair.model} on {pair.hardware}")
         return PairJudgement(pair, PairVerdict.DELETED, Outcome.PASSED, ("deleted",))
-    if pair.base is None:
+    if pair.base is None or is_unknown(pair.base, pair.head):
         return _judge_new(pair, pair.head, gravity)
     if is_unchanged(pair.base, pair.head) and not pair.head.failures:
         return PairJudgement(pair, PairVerdict.UNCHANGED, Outcome.PASSED, ("nothing changed",))
@@ -159,10 +161,12 @@ def _judge_new(pair: PairSides, head: SideFacts, gravity: Sequence[Outcome]) -> 
     figures = [words.p99_alone(head.latency)] if head.latency else []
     figures += [f"on the host: {words.operators_text(hosted)}"] if hosted else []
     failures = _worst_first(head.failures, gravity)
-    reasons = (*map(words.failure_text, failures), *figures) or ("nothing was measured",)
+    broken = _broken(pair.base) if pair.base else []
+    unknown = [f"nothing to compare with: in base {words.failure_text(item)}" for item in broken]
+    reasons = (*map(words.failure_text, failures), *figures, *unknown)
     verdict = PairVerdict.NEW_FAIL if failures else PairVerdict.NEW
     outcome = failures[0].outcome if failures else Outcome.PASSED
-    return PairJudgement(pair, verdict, outcome, reasons, hosted)
+    return PairJudgement(pair, verdict, outcome, reasons or (_NOTHING,), hosted)
 
 
 def _judge_changed(
@@ -192,7 +196,7 @@ def _judge_changed(
         pair,
         _verdict(bool(blocking), bool(old), accepted, bool(base.failures)),
         blocking[0][0] if blocking else Outcome.PASSED,
-        tuple(reasons) or ("nothing was measured",),
+        tuple(reasons) or (_NOTHING,),
         gained,
         moved_operators(head.fallbacks, base.fallbacks),
     )
@@ -230,6 +234,17 @@ def _verdict(blocks: bool, still_fails: bool, accepted: bool, was_failing: bool)
 def is_unchanged(base: SideFacts, head: SideFacts) -> bool:
     """Whether all that was found out is the same; what a baseline accepts isn't of the pair."""
     return replace(base, accepted_package="") == replace(head, accepted_package="")
+
+
+def is_unknown(base: SideFacts, head: SideFacts) -> bool:
+    """Whether base broke down, by no fault of the pair, where head gave an answer: what head fails
+    must then not be excused by it."""
+    return any(failure.stage in head.answered for failure in _broken(base))
+
+
+def _broken(side: SideFacts) -> list[Failure]:
+    """Failures that say nothing about the pair: a bug of ours, a stage that was interrupted."""
+    return [failure for failure in side.failures if failure.outcome in _BROKEN]
 
 
 def is_slower(base: SideFacts, head: SideFacts, limits: MergeLimits) -> bool:

@@ -186,6 +186,21 @@ def test_a_new_pair_must_pass_by_itself() -> None:
     assert fails.blocks
 
 
+def test_a_base_that_broke_down_excuses_nothing() -> None:
+    crashed = Failure("normalize", "", Outcome.INTERNAL_ERROR, "ZeroDivisionError: division")
+    base = SideFacts(failures=(crashed,))
+    judged = judge(base, side(failures=(INACCURATE,)))
+    assert (judged.verdict, judged.outcome) == (
+        PairVerdict.NEW_FAIL,
+        Outcome.VALIDATION_FAILED,
+    )
+    assert judged.reasons[-1] == (
+        "nothing to compare with: in base normalize failed: ZeroDivisionError: division"
+    )
+    assert judge(base, side()).verdict is PairVerdict.NEW
+    assert judge(base, base).verdict is PairVerdict.STILL_FAILING
+
+
 def test_deleted_and_unchanged_pairs_block_nothing() -> None:
     assert judge(side(), None).verdict is PairVerdict.DELETED
     assert judge(side(), side()).verdict is PairVerdict.UNCHANGED
