@@ -14,6 +14,7 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import nightly as nightly_flow
+from flows.engine import drain
 from flows.flow_server import FlowServer
 from flows.history import append_nights, history_file, read_history
 from flows.matrix_request import MatrixRequest, MatrixResult, Standing
@@ -40,6 +41,7 @@ def server(flow_server: None) -> Iterator[str]:
         server.wait_until_ready()
         with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
             yield os.environ["PREFECT_API_URL"]
+            drain()
         server.close()
 
 
