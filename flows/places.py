@@ -31,8 +31,8 @@ class Project:
 
     @property
     def registry(self) -> Path:
-        """The models known by name."""
-        return self.root / "models" / "registry.yaml"
+        """The models known by name, a folder each."""
+        return self.root / "models"
 
     @property
     def cache(self) -> Path:
@@ -78,7 +78,7 @@ class PairPlaces:
 
     @property
     def normalized(self) -> Path:
-        """model.onnx, samples.npz, normalize.json: shared by all devices."""
+        """model.onnx, samples.npz, normalize.json, quantization.yaml: shared by all devices."""
         return self.out / "normalized" / self.model
 
     @property
