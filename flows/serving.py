@@ -6,6 +6,7 @@ Importing this module imports Prefect; making the deployments imports every flow
 from __future__ import annotations
 
 import os
+import zoneinfo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,12 @@ from typing import Any
 from prefect import Flow, get_client, serve
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
-from prefect.deployments.runner import EntrypointType, RunnerDeployment
+from prefect.deployments.runner import RunnerDeployment
 from prefect.events import DeploymentEventTrigger
 from prefect.exceptions import PrefectException
 from prefect.schedules import Cron, Schedule
 from prefect.settings import get_current_settings
+from prefect.types.entrypoint import EntrypointType
 
 from flows.model_repository import RepositoryConfig, load_repositories
 from flows.params import load_params
@@ -42,6 +44,19 @@ class ServeOptions:
     limit: int = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A deployment, and in words when it runs."""
+
+    deployment: RunnerDeployment
+    when: str
+
+    @property
+    def name(self) -> str:
+        """`FLOW/DEPLOYMENT`, as Prefect's command line has it."""
+        return f"{self.deployment.flow_name}/{self.deployment.name}"
+
+
 def server_address() -> str:
     """Where Prefect's API is: the environment's or the active profile's.
 
@@ -60,7 +75,7 @@ def server_address() -> str:
     return str(address)
 
 
-def make_deployments(project: Project, options: ServeOptions) -> list[RunnerDeployment]:
+def make_deployments(project: Project, options: ServeOptions) -> list[Served]:
     """`commit/NAME` for each model repository, `nightly/nightly`, `merge-gate/merge-gate`.
 
     Raises:
@@ -71,19 +86,7 @@ def make_deployments(project: Project, options: ServeOptions) -> list[RunnerDepl
     return [*commits, _nightly(project, options), _merge_gate(project, options)]
 
 
-def described(deployments: Sequence[RunnerDeployment]) -> list[str]:
-    """A line for each: its name, when it runs, and on which event."""
-    lines = []
-    for deployment in deployments:
-        when = [f"at {schedule.schedule.cron!r} {schedule.schedule.timezone}"
-                for schedule in deployment.schedules or []]
-        when += [f"on {PUSHED}" for _ in deployment.triggers or []]
-        said = ", ".join(when) or "when asked"
-        lines.append(f"{deployment.flow_name}/{deployment.name}: {said}")
-    return lines
-
-
-def serve_deployments(deployments: Sequence[RunnerDeployment], limit: int) -> None:
+def serve_deployments(deployments: Sequence[Served], limit: int) -> None:
     """Registers the deployments and runs what they are asked for, until it is told to end.
 
     Schedules stay active while nobody serves: what became due then runs at the next start.
@@ -94,7 +97,10 @@ def serve_deployments(deployments: Sequence[RunnerDeployment], limit: int) -> No
     os.environ.update({name: os.environ.get(name, "1") for name in _QUIET})
     try:
         serve(
-            *deployments, pause_on_shutdown=False, print_starting_message=False, limit=limit
+            *(served.deployment for served in deployments),
+            pause_on_shutdown=False,
+            print_starting_message=False,
+            limit=limit,
         )
     except PrefectException as error:
         raise InputError(
@@ -102,29 +108,26 @@ def serve_deployments(deployments: Sequence[RunnerDeployment], limit: int) -> No
         ) from error
 
 
-def pause_others(project: Project, deployments: Sequence[RunnerDeployment]) -> list[str]:
+def pause_others(project: Project, deployments: Sequence[Served]) -> list[str]:
     """Pauses what an earlier `recipe serve` of this project registered and this one doesn't.
 
     Nobody would run it any more. Gives the names.
     """
-    kept = {(deployment.flow_name, deployment.name) for deployment in deployments}
+    kept = {served.name for served in deployments}
     wanted = DeploymentFilter(tags=DeploymentFilterTags(all_=[SERVED_TAG]))
     paused = []
     with get_client(sync_client=True) as client:
-        flows: dict[Any, str] = {}
         for found in client.read_deployments(deployment_filter=wanted):
-            flow_name = flows.setdefault(found.flow_id, client.read_flow(found.flow_id).name)
+            name = f"{client.read_flow(found.flow_id).name}/{found.name}"
             ours = (found.parameters or {}).get("project") == str(project.root)
-            if ours and not found.paused and (flow_name, found.name) not in kept:
+            if ours and not found.paused and name not in kept:
                 client.pause_deployment(found.id)
                 client.delete_resource_owned_automations(f"prefect.deployment.{found.id}")
-                paused.append(f"{flow_name}/{found.name}")
+                paused.append(name)
     return sorted(paused)
 
 
-def _commit(
-    project: Project, config: RepositoryConfig, options: ServeOptions
-) -> RunnerDeployment:
+def _commit(project: Project, config: RepositoryConfig, options: ServeOptions) -> Served:
     from flows.commit import commit
 
     timezone = options.timezone or load_params(project.params).nightly.timezone
@@ -141,13 +144,13 @@ def _commit(
         name,
         f"What changed in {config.shown_url} since the last commit that was processed.",
         {"project": str(project.root), "repository": name, "jobs": options.jobs},
-        schedule=_schedule(config.poll, timezone, where) if config.poll else None,
-        trigger=pushed,
+        schedule=_Schedule(config.poll, timezone, where) if config.poll else None,
+        event=pushed,
         tags=("commit", name),
     )
 
 
-def _nightly(project: Project, options: ServeOptions) -> RunnerDeployment:
+def _nightly(project: Project, options: ServeOptions) -> Served:
     from flows.nightly import nightly
 
     params = load_params(project.params).nightly
@@ -157,13 +160,13 @@ def _nightly(project: Project, options: ServeOptions) -> RunnerDeployment:
         "nightly",
         "Every model on every device with fresh seeds, and what moved.",
         {"project": str(project.root), "jobs": options.jobs},
-        schedule=_schedule(options.cron or params.cron, options.timezone or params.timezone, where),
+        schedule=_Schedule(options.cron or params.cron, options.timezone or params.timezone, where),
         collision=ConcurrencyLimitStrategy.CANCEL_NEW,  # a night of yesterday still runs
         tags=("nightly",),
     )
 
 
-def _merge_gate(project: Project, options: ServeOptions) -> RunnerDeployment:
+def _merge_gate(project: Project, options: ServeOptions) -> Served:
     from flows.merge_gate import merge_gate
 
     return _deployment(
@@ -181,39 +184,49 @@ def _deployment(
     description: str,
     parameters: Mapping[str, Any],
     *,
-    schedule: Schedule | None = None,
-    trigger: DeploymentEventTrigger | None = None,
+    tags: tuple[str, ...],
+    schedule: _Schedule | None = None,
+    event: DeploymentEventTrigger | None = None,
     collision: ConcurrencyLimitStrategy = ConcurrencyLimitStrategy.ENQUEUE,
-    tags: tuple[str, ...] = (),
-) -> RunnerDeployment:
+) -> Served:
     """One run at a time; the others wait, or are cancelled where the next makes up for them."""
-    return flow.to_deployment(
+    deployment = RunnerDeployment.from_flow(
+        flow,
         name,
         description=description,
         parameters=dict(parameters),
-        schedules=[schedule] if schedule else [],
-        triggers=[trigger] if trigger else [],
+        schedules=[schedule.checked()] if schedule else [],
+        triggers=[event] if event else [],
         concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=collision),
         tags=[SERVED_TAG, *tags],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
+    when = [f"on {PUSHED}"] if event else []
+    when += [f"at {schedule.cron!r} {schedule.timezone}"] if schedule else []
+    return Served(deployment, " and ".join(when) or "when asked")
 
 
-def _schedule(cron: str, timezone: str, where: str) -> Schedule:
-    """The schedule.
+@dataclass(frozen=True, slots=True)
+class _Schedule:
+    """Cron's five fields in a time zone; `where` says who asked for it."""
 
-    Raises:
-        InputError: it isn't cron's form, or nobody knows the time zone.
-    """
-    import zoneinfo
+    cron: str
+    timezone: str
+    where: str
 
-    try:
-        zoneinfo.ZoneInfo(timezone)
-        return Cron(cron, timezone=timezone)
-    except (ValueError, zoneinfo.ZoneInfoNotFoundError) as error:
-        raise InputError(
-            f"no schedule {cron!r} in {timezone!r}: {error}",
-            where=where,
-            hint='give five fields, such as "0 2 * * *" for every day at 2, and a time zone such '
-            "as Europe/Berlin",
-        ) from error
+    def checked(self) -> Schedule:
+        """Prefect's form.
+
+        Raises:
+            InputError: it isn't cron's form, or nobody knows the time zone.
+        """
+        try:
+            zoneinfo.ZoneInfo(self.timezone)
+            return Cron(self.cron, timezone=self.timezone)
+        except (ValueError, zoneinfo.ZoneInfoNotFoundError) as error:
+            raise InputError(
+                f"no schedule {self.cron!r} in {self.timezone!r}: {error}",
+                where=self.where,
+                hint='give five fields, such as "0 2 * * *" for every day at 2, and a time zone '
+                "such as Europe/Berlin",
+            ) from error

@@ -26,9 +26,7 @@ def serve(
         int | None,
         typer.Option("--jobs", min=1, help="Stages of a run side by side; else one a core."),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Flow runs side by side.")
-    ] = 2,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Flow runs side by side.")] = 2,
 ) -> None:
     """Serve commit, nightly and merge-gate on your Prefect server, until it is told to end."""
     from flows import serving
@@ -40,6 +38,6 @@ def serve(
     for name in serving.pause_others(project, deployments):
         terminal.say(f"paused {name}: the project doesn't name it any more")
     terminal.say(f"serving on {address}; Ctrl-C ends this, and keeps the schedules")
-    for line in serving.described(deployments):
-        terminal.say(f"  {line}")
+    for served in deployments:
+        terminal.say(f"  {served.name}: {served.when}")
     serving.serve_deployments(deployments, limit)
