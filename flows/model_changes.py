@@ -104,9 +104,11 @@ def _renames(
 
 
 def last_change(mirror: Mirror, since: str | None, until: str, model: RepositoryModel) -> str:
-    """The newest commit in the range that touched the model's files; `until` where none did."""
+    """The newest commit that touched the model's files: in the range, or else before it."""
     registry = mirror.config.registry
     paths = [part.path for part in model.parts] + ([registry] if registry else [])
-    wanted = until if since is None else f"{since}..{until}"
-    asked = ("log", "-1", "--format=%H", wanted, "--", *(f":(literal){path}" for path in paths))
-    return git(mirror.folder, *asked) or until
+    specs = [f":(literal){path}" for path in paths]
+    ranges = [f"{since}..{until}", until] if since is not None else [until]
+    asked = ("log", "-1", "--format=%H")
+    found = (git(mirror.folder, *asked, commits, "--", *specs) for commits in ranges)
+    return next((commit for commit in found if commit), until)
