@@ -96,7 +96,7 @@ class NightlyParams(_Section):
 
 
 class Params(_Section):
-    """The whole file: the matrix, and one section a stage."""
+    """The whole file: the matrix, one section a stage, and the night."""
 
     matrix: MatrixParams = MatrixParams()
     normalize: NormalizeParams = NormalizeParams()
