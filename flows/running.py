@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
-
 from flows.board import Step
 from flows.chain import CHAIN
 from flows.flow_server import FlowServer
+from flows.interrupts import interruptible, stopped_by_interrupt
 from flows.outcomes import worst
 from flows.progress import Progress
 from flows.requests import RunRequest
@@ -47,7 +41,7 @@ def run_session(session: RunSession) -> None:
     imported meanwhile.
     """
     server = FlowServer(session.request.project.cache / "prefect")
-    with _interruptible(session):
+    with interruptible(), stopped_by_interrupt(session.processes.stop):
         try:
             server.open()
             session.progress.open()
@@ -60,25 +54,3 @@ def run_session(session: RunSession) -> None:
             session.progress.close()
             session.processes.stop()
             server.close()
-
-
-@contextmanager
-def _interruptible(session: RunSession) -> Iterator[None]:
-    """Ctrl-C and SIGTERM interrupt the stages that run, which clean up, and then us."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        threading.Thread(target=session.processes.stop).start()
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in _HEARD}
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("interrupted: finished stages keep their results", file=sys.stderr)
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-_HEARD = (signal.SIGINT, signal.SIGTERM)

@@ -31,7 +31,7 @@ class Stage(StrEnum):
 
 PASS = "PASS"
 FAIL = "FAIL"
-_FAILED = {
+FAILED_OUTCOMES = {
     Stage.VALIDATE: Outcome.VALIDATION_FAILED,
     Stage.GATE: Outcome.GATE_FAILED,
     Stage.THERMAL_STRESS: Outcome.STRESS_FAILED,
@@ -153,6 +153,6 @@ def thermal_stress(package: Path, spec: Path, out: Path, params: Params) -> Stag
 def _timed(stage: Stage, work: Callable[[], str], out: Path) -> StageResult:
     started = time.perf_counter()
     verdict = str(work())
-    outcome = _FAILED[stage] if verdict == FAIL else Outcome.PASSED
+    outcome = FAILED_OUTCOMES[stage] if verdict == FAIL else Outcome.PASSED
     seconds = time.perf_counter() - started
     return StageResult(stage, verdict, outcome, figures.main_figure(stage, out), seconds)

@@ -16,11 +16,13 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import FrameType
+from typing import TypeVar, cast
 
 from flows.stage_calls import StageFailure, StageResult
 from stages.errors import Outcome, RecipeError
 
 StageCall = Callable[[], StageResult]
+_Result = TypeVar("_Result")
 
 _PRELOADED = ["flows.cli", "flows.stage_calls", "flows.preloaded"]
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -37,7 +39,9 @@ class StageProcesses:
         self._stopped = False
         self._context = _make_context(jobs)
 
-    def run(self, call: StageCall, on_start: Callable[[], None]) -> StageResult | StageFailure:
+    def run(
+        self, call: Callable[[], _Result], on_start: Callable[[], None]
+    ) -> _Result | StageFailure:
         """What the call gave or why it failed; waits for a free place, then for the result."""
         with self._free:
             receiver, sender = self._context.Pipe(duplex=False)
@@ -68,11 +72,9 @@ class StageProcesses:
             process.join(_GRACE_SECONDS)
             process.kill()
 
-    def _answer(
-        self, process: ForkServerProcess, receiver: Connection
-    ) -> StageResult | StageFailure:
+    def _answer(self, process: ForkServerProcess, receiver: Connection) -> _Result | StageFailure:
         try:
-            answer = receiver.recv()
+            return cast("_Result", receiver.recv())
         except EOFError:
             process.join()
             if self._stopped:
@@ -82,8 +84,6 @@ class StageProcesses:
                 f"the stage's process died ({_how_it_died(process.exitcode)})",
                 "no traceback: the process was killed, or crashed in native code",
             )
-        assert isinstance(answer, StageResult | StageFailure)
-        return answer
 
 
 def _interrupted() -> StageFailure:
@@ -107,7 +107,7 @@ def _make_context(jobs: int) -> ForkServerContext:
     return context
 
 
-def _serve(call: StageCall, sender: Connection) -> None:
+def _serve(call: Callable[[], object], sender: Connection) -> None:
     """The life of a stage's process: run the call, send what came of it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and tells us
     signal.signal(signal.SIGTERM, _raise_interrupt)
@@ -120,7 +120,7 @@ def _serve(call: StageCall, sender: Connection) -> None:
         sender.close()
 
 
-def _attempt(call: StageCall) -> StageResult | StageFailure:
+def _attempt(call: Callable[[], object]) -> object:
     try:
         return call()
     except RecipeError as error:

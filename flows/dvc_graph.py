@@ -1,0 +1,467 @@
+"""DVC's graph: what it holds, what is stale, and saving what ran. The only module that touches
+DVC's internals, which is why the project pins `dvc>=3.67,<3.68`; tests/flows/test_dvc_graph.py is
+the contract with them.
+
+Where `dvc repro` hashes every dependency of every stage anew and rewrites the whole dvc.lock after
+each, this hashes each path once a run and writes dvc.lock once, to a file beside it that replaces
+the old. Results are saved to DVC's cache and run-cache as each stage ends, so a kill at any moment
+loses only what was in flight.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import dpath
+import networkx as nx
+from dvc.config import NotDvcRepoError
+from dvc.dependency.param import ParamsDependency
+from dvc.dvcfile import PROJECT_FILE, Lockfile, ProjectFile
+from dvc.exceptions import DvcException
+from dvc.output import Output
+from dvc.parsing import JOIN, MatrixDefinition
+from dvc.repo import Repo
+from dvc.stage import PipelineStage
+from dvc.stage.cache import _get_cache_hash
+from dvc.stage.serialize import to_single_stage_lockfile
+from dvc.utils import dict_sha256
+from dvc.utils.serialize import dump_yaml, load_path
+from dvc_data.hashfile.hash_info import HashInfo
+from dvc_data.hashfile.meta import Meta
+
+from flows.board import Step
+from flows.path_prints import PathPrints
+from flows.stage_calls import Stage
+from stages.errors import InputError
+
+_ROLLBACK = "the run-cache keeps all results: `git checkout dvc.lock`, or delete it, and run again"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A stage of dvc.yaml.
+
+    `needs` names the stages whose outputs it reads; `step` says which cell of the matrix it is, and
+    is None for a stage that isn't one of the six; `folder` is where its command runs.
+    """
+
+    name: str
+    command: str
+    folder: Path
+    needs: tuple[str, ...]
+    step: Step | None
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """What lies at a path: DVC's facts and hash; no hash where nothing lies there."""
+
+    meta: Meta | None
+    hash_info: HashInfo | None
+
+
+_MISSING = Print(None, None)
+
+
+class InputsChangedError(InputError):
+    """A dependency isn't what it was when the stage began."""
+
+
+class DvcGraph:
+    """The stages of one folder's dvc.yaml. May be used from many threads, one at a time inside.
+
+    DVC resolves the run-cache's paths against the current folder: use it within `open_graph`.
+    """
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo = repo
+        self._mutex = threading.Lock()
+        self._prints: PathPrints[Print] = PathPrints()
+        self._parameters: PathPrints[Mapping[str, Any]] = PathPrints()
+        self._done: dict[str, PipelineStage] = {}
+        graph: nx.DiGraph = repo.index.graph  # an edge leads from a stage to one that it needs
+        self._stages = {
+            stage.addressing: stage for stage in graph if isinstance(stage, PipelineStage)
+        }
+        self.nodes: Mapping[str, Node] = self._make_nodes(graph)
+
+    def select(self, names: Collection[str] | None = None) -> list[str]:
+        """The named stages and all that they need, each after what it needs; None means all.
+
+        Raises:
+            InputError: dvc.yaml has no such stage.
+        """
+        needs = nx.DiGraph()
+        needs.add_nodes_from(self.nodes)
+        needs.add_edges_from(
+            (need, node.name) for node in self.nodes.values() for need in node.needs
+        )
+        if names is not None:
+            for name in names:
+                if name not in needs:
+                    raise InputError(
+                        f"no stage {name!r}",
+                        where=str(Path(self._repo.root_dir) / PROJECT_FILE),
+                        hint="`dvc stage list` prints them; params.yaml lists models and hardware",
+                    )
+            kept = set(names).union(*(nx.ancestors(needs, name) for name in names))
+            needs = needs.subgraph(kept)
+        return list(nx.topological_sort(needs))
+
+    def stale(self, names: Sequence[str], forced: Collection[str] = ()) -> list[str]:
+        """Those of `names`, which come in order, that may have to run: forced, changed now, or
+        needing one that is."""
+        stale: set[str] = set()
+        with self._exclusively():
+            for name in names:
+                needed = any(need in stale for need in self.nodes[name].needs)
+                if needed or name in forced or self._is_changed(self._stages[name]):
+                    stale.add(name)
+        return [name for name in names if name in stale]
+
+    def is_fresh(self, name: str) -> bool:
+        """Whether a stage's outputs are what they must be; ask once its needs are up to date."""
+        stage = self._stages[name]
+        with self._exclusively():
+            for dependency in stage.deps:
+                self._look_again(dependency)
+            return not self._is_changed(stage)
+
+    def restore(self, name: str) -> bool:
+        """Brings a stage's outputs back from the run-cache, if it ever ran with these inputs; from
+        the default remote where the run-cache knows them and the cache lacks them.
+
+        Raises:
+            InputError: a dependency is missing.
+        """
+        stage = self._stages[name]
+        with self._exclusively():
+            self._note_inputs(stage)
+            if not _is_cacheable(stage):
+                return False
+            cached = self._cached_stage(stage)
+            if cached is None:
+                return False
+            self._pull(cached)
+            if not cached.outs_cached():
+                return False
+            for out in cached.outs:
+                out.checkout(force=True)
+            found = {out.def_path: out for out in cached.outs}
+            for out in stage.outs:
+                twin = found[out.def_path]
+                self._note_output(out, Print(twin.meta, twin.hash_info))
+            self._note_done(stage)
+            return True
+
+    def begin(self, name: str) -> None:
+        """Notes the inputs of a stage that is about to run, and removes its old outputs.
+
+        Raises:
+            InputError: a dependency is missing.
+        """
+        stage = self._stages[name]
+        with self._exclusively():
+            self._note_inputs(stage)
+            for out in stage.outs:
+                if not out.persist:
+                    out.remove()
+                Path(out.fs_path).parent.mkdir(parents=True, exist_ok=True)
+
+    def finish(self, name: str) -> None:
+        """Saves what a stage wrote to the cache, and that it did to the run-cache.
+
+        Raises:
+            InputsChangedError: an input changed while the stage ran, so the outputs prove nothing.
+            InputError: it didn't write an output, or the cache can't be written.
+        """
+        stage = self._stages[name]
+        with self._exclusively():
+            self._check_inputs(stage)
+            try:
+                for out in stage.outs:
+                    if not out.exists:
+                        raise InputError(
+                            f"{name} ended without writing {out.def_path}",
+                            hint="let its command write what dvc.yaml lists, or mend the list",
+                        )
+                    out.add()
+                    self._note_output(out, Print(out.meta, out.hash_info))
+                if _is_cacheable(stage):
+                    self._save_entry(stage)
+            except OSError as error:
+                raise InputError(
+                    f"the results of {name} can't be saved: {error.strerror or error}",
+                    where=self._repo.cache.local.path,
+                    hint="free some space there, or move it with `dvc cache dir`; what other "
+                    "stages saved is kept",
+                ) from error
+            except DvcException as error:
+                raise InputError(f"the results of {name} can't be saved: {error}") from error
+            self._note_done(stage)
+
+    def record(self) -> None:
+        """Writes dvc.lock once for all that was restored or ran, whole or not at all."""
+        with self._exclusively():
+            by_lockfile: dict[str, list[PipelineStage]] = {}
+            for name in self.nodes:
+                if name in self._done:
+                    stage = self._done[name]
+                    by_lockfile.setdefault(stage.dvcfile._lockfile.path, []).append(stage)
+            for path, stages in by_lockfile.items():
+                self._write_lockfile(Path(path), stages)
+            self._done.clear()
+
+    def source_print(self, name: str) -> str:
+        """A digest of all that a stage depends on and no other stage makes: its command, its
+        parameters, and the files that people write."""
+        stage = self._stages[name]
+        made = self._made()
+        with self._exclusively():
+            sources = {}
+            for dependency in stage.deps:
+                if dependency.fs_path not in made:
+                    look = self._look(dependency)
+                    sources[dependency.def_path] = str(look.hash_info)
+        content = {"command": stage.cmd, "sources": sources}
+        return str(dict_sha256(content))
+
+    def _made(self) -> set[str]:
+        return {out.fs_path for stage in self._stages.values() for out in stage.outs}
+
+    def _make_nodes(self, graph: nx.DiGraph) -> dict[str, Node]:
+        steps = self._steps()
+        return {
+            name: Node(
+                name,
+                str(stage.cmd),
+                Path(stage.wdir),
+                tuple(
+                    sorted(
+                        need.addressing
+                        for need in graph.successors(stage)
+                        if isinstance(need, PipelineStage)
+                    )
+                ),
+                steps.get(name),
+            )
+            for name, stage in self._stages.items()
+        }
+
+    def _steps(self) -> dict[str, Step]:
+        """The cell of the matrix that each stage is, as dvc.yaml's resolver expands it."""
+        steps: dict[str, Step] = {}
+        resolver = ProjectFile(self._repo, str(Path(self._repo.root_dir) / PROJECT_FILE)).resolver
+        for kind, definition in resolver.definitions.items():
+            if kind not in set(Stage) or not isinstance(definition, MatrixDefinition):
+                continue
+            for key, cell in definition.normalized_iterable.items():
+                step = Step(Stage(kind), str(cell["model"]), str(cell.get("hardware", "")))
+                steps[f"{kind}{JOIN}{key}"] = step
+        return steps
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """One thread at a time, and no `dvc` command of the user beside it."""
+        with self._mutex, self._repo.lock:
+            yield
+
+    def _is_changed(self, stage: PipelineStage) -> bool:
+        if stage.changed_stage() or stage.always_changed:
+            return True
+        inputs = () if stage.frozen else stage.deps
+        return any(map(self._differs, inputs)) or any(map(self._is_lost, stage.outs))
+
+    def _differs(self, item: Output) -> bool:
+        now = self._look(item)
+        return now is _MISSING or not item.hash_info or now.hash_info != item.hash_info
+
+    def _is_lost(self, out: Output) -> bool:
+        return self._differs(out) or (out.use_cache and out.changed_cache())
+
+    def _look(self, item: Output) -> Print:
+        return self._prints.look(_key(item), item.fs_path, lambda: self._print(item))
+
+    def _look_again(self, item: Output) -> Print:
+        return self._prints.look_again(_key(item), item.fs_path, lambda: self._print(item))
+
+    def _print(self, item: Output) -> Print:
+        if not item.exists:
+            return _MISSING
+        if isinstance(item, ParamsDependency):
+            return Print(item.meta, self._parameter_values(item))
+        meta, hash_info = item._get_hash_meta()
+        return Print(meta, hash_info)
+
+    def _parameter_values(self, item: ParamsDependency) -> HashInfo:
+        """As ParamsDependency.get_hash, parsing each file once."""
+        path = item.fs_path
+        read = partial(load_path, path, self._repo.fs)
+        content: Any = self._parameters.look_again(path, path, read)
+        names = item.params or list(content)
+        try:
+            values = {name: dpath.get(content, name, separator=".") for name in names}
+        except KeyError as error:
+            raise InputError(
+                f"{item.stage.addressing} depends on the parameter {error.args[0]!r}, which is "
+                "missing",
+                where=item.def_path,
+                hint="add it: docs/matrix.md says what each means",
+            ) from error
+        return HashInfo("params", cast(Any, values))
+
+    def _note_inputs(self, stage: PipelineStage) -> None:
+        for dependency in stage.deps:
+            now = self._look_again(dependency)
+            if now is _MISSING:
+                raise InputError(
+                    f"{stage.addressing} depends on {dependency.def_path}, which is missing",
+                    where=str(Path(self._repo.root_dir) / PROJECT_FILE),
+                    hint="add the file, or `dvc pull` it, or take its model or device out of "
+                    "params.yaml's matrix",
+                )
+            dependency.meta, dependency.hash_info = now.meta, now.hash_info
+
+    def _check_inputs(self, stage: PipelineStage) -> None:
+        for dependency in stage.deps:
+            if self._look_again(dependency).hash_info != dependency.hash_info:
+                raise InputsChangedError(
+                    f"{dependency.def_path} changed while {stage.addressing} ran",
+                    hint="run again: its outputs were thrown away",
+                )
+
+    def _note_output(self, out: Output, now: Print) -> None:
+        out.meta, out.hash_info, out.files = now.meta, now.hash_info, None
+        self._prints.note(_key(out), out.fs_path, now)
+
+    def _note_done(self, stage: PipelineStage) -> None:
+        stage.cmd_changed = False
+        self._done[stage.addressing] = stage
+
+    def _cached_stage(self, stage: PipelineStage) -> PipelineStage | None:
+        """As StageCache._load does, without hashing every dependency again."""
+        cache = self._repo.stage_cache
+        key = _get_cache_hash(to_single_stage_lockfile(stage), key=True)
+        folder = Path(cache._get_cache_dir(key))
+        if not folder.is_dir():
+            return None
+        values = [path for path in folder.iterdir() if not path.name.startswith(".")]
+        for path in sorted(values, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+            entry = cache._load_cache(key, path.name)
+            if entry is not None:
+                return cast(PipelineStage, cache._create_stage(entry, wdir=stage.wdir))
+        return None
+
+    def _save_entry(self, stage: PipelineStage) -> None:
+        """As StageCache.save does, without hashing every dependency again."""
+        cache = self._repo.stage_cache
+        key = _get_cache_hash(to_single_stage_lockfile(stage), key=True)
+        entry = to_single_stage_lockfile(stage)
+        value = _get_cache_hash(dict(entry))
+        if any(not out.use_cache for out in stage.outs):
+            for out in cache._uncached_outs(stage, entry):
+                out.commit()
+        path = Path(cache._get_cache_path(key, value))
+        if path.exists():
+            os.utime(path)  # the newest is taken
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{value}.{os.getpid()}")
+        dump_yaml(str(beside), entry)
+        beside.replace(path)
+
+    def _pull(self, cached: PipelineStage) -> None:
+        if not self._repo.config["core"].get("remote") or cached.outs_cached():
+            return
+        try:
+            for objects in cached.get_used_objs().values():
+                self._repo.cloud.pull(objects)
+        except (DvcException, OSError):
+            return  # what the remote can't give is made here
+
+    def _write_lockfile(self, path: Path, stages: Iterable[PipelineStage]) -> None:
+        beside = path.with_name(f".{path.name}.new")
+        try:
+            if path.exists():
+                beside.write_bytes(path.read_bytes())
+            else:
+                beside.unlink(missing_ok=True)
+            Lockfile(self._repo, str(beside)).dump_stages(list(stages))
+            with beside.open("rb") as stream:
+                os.fsync(stream.fileno())
+            beside.replace(path)
+        except OSError as error:
+            raise InputError(
+                f"dvc.lock can't be written: {error.strerror or error}",
+                where=str(path),
+                hint="free some space, and run again: the run-cache keeps all results",
+            ) from error
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_graph(root: Path) -> Iterator[DvcGraph]:
+    """The graph of a folder, which becomes the current folder meanwhile.
+
+    Raises:
+        InputError: no DVC project there, or dvc.yaml, params.yaml or dvc.lock is wrong.
+    """
+    logging.getLogger("dvc").setLevel(logging.WARNING)
+    before = Path.cwd()
+    os.chdir(root)
+    try:
+        try:
+            repo = Repo(".", _wait_for_lock=True)
+        except NotDvcRepoError as error:
+            raise InputError(
+                "no DVC project", where=str(root), hint="run `git init && dvc init` there"
+            ) from error
+        with repo:
+            try:
+                graph = DvcGraph(repo)
+            except DvcException as error:
+                raise InputError(
+                    f"DVC can't read the graph: {error}", where=str(root), hint=_ROLLBACK
+                ) from error
+            yield graph
+    finally:
+        os.chdir(before)
+
+
+def source_prints(root: Path) -> Mapping[Step, str]:
+    """For each step a digest of what it depends on that no other step makes: where two trees'
+    digests differ, the step is affected.
+
+    Raises:
+        InputError: as `open_graph`.
+    """
+    with open_graph(root) as graph:
+        return {
+            node.step: graph.source_print(node.name)
+            for node in graph.nodes.values()
+            if node.step is not None
+        }
+
+
+def _key(item: Output) -> Hashable:
+    return (item.fs_path, *item.params) if isinstance(item, ParamsDependency) else item.fs_path
+
+
+def _is_cacheable(stage: PipelineStage) -> bool:
+    """As DVC's own `_can_hash`, without hashing."""
+    if stage.is_callback or stage.always_changed or not (stage.deps and stage.outs):
+        return False
+    inputs = all(dep.protocol == "local" and dep.def_path for dep in stage.deps)
+    return inputs and all(
+        out.protocol == "local" and out.def_path and out.is_in_repo and not out.persist
+        for out in stage.outs
+    )

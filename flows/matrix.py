@@ -1,0 +1,213 @@
+"""DVC's graph, executed by Prefect: a task for each stale step, side by side where the graph lets
+them.
+
+Importing this module imports Prefect and DVC, which takes two seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, cast
+
+from prefect import Task, flow, get_run_logger, tags, task
+from prefect.artifacts import create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture, wait
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from prefect.utilities.annotations import allow_failure
+
+from flows.board import Step
+from flows.cores import usable_cores
+from flows.dvc_graph import DvcGraph, Node, open_graph
+from flows.interrupts import stopped_by_interrupt
+from flows.matrix_request import MatrixRequest, MatrixResult, Standing
+from flows.matrix_session import MatrixSession, NodeAnswer, forced_names
+from flows.matrix_table import matrix_rows
+from flows.outcomes import printable
+from flows.progress import Progress
+from flows.requests import Pair
+from flows.run_lock import held_alone
+from flows.stage_calls import Stage
+from flows.stage_command import StageCommands
+from flows.terminal import Terminal
+from stages.errors import InputError, Outcome
+
+_MOST_NAMES = 3
+_MOST_THREADS = 512  # they only wait; the commands' places bound what runs
+_THREADS = cast("TaskRunner[Any]", ThreadPoolTaskRunner(max_workers=_MOST_THREADS))
+_LOCK_FILE = Path(".dvc", "tmp", "recipe-run.lock")
+
+_session: ContextVar[MatrixSession] = ContextVar("matrix_session")
+
+
+def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
+    """Brings pairs up to date, as a Prefect flow; inside another flow it is a subflow.
+
+    Where nothing is stale nothing is run, and Prefect isn't asked. dvc.lock is written once, at the
+    end, also after an interrupt: what ended is kept.
+
+    Raises:
+        InputError: no DVC project, dvc.yaml has no such pair, or dvc.lock can't be written.
+    """
+    root = request.root.resolve()
+    with (
+        held_alone(root / _LOCK_FILE, f"the results of {root.name}", terminal.say),
+        open_graph(root) as graph,
+    ):
+        session = _open_session(root, graph, request, terminal)
+        try:
+            if session.stale:
+                _run_stale(session, request)
+        finally:
+            graph.record()
+        for name in session.order:
+            if name not in session.stale:
+                session.answers[name] = session.fresh_answer(name)
+        return session.result()
+
+
+def _open_session(
+    root: Path, graph: DvcGraph, request: MatrixRequest, terminal: Terminal
+) -> MatrixSession:
+    order = graph.select(_names(graph.nodes, request))
+    forced = forced_names(graph.nodes, request.forced).intersection(order)
+    stale = graph.stale(order, forced)
+    return MatrixSession(
+        root=root,
+        graph=graph,
+        order=order,
+        stale=stale,
+        forced=forced,
+        commands=StageCommands(request.jobs or usable_cores(), root),
+        progress=Progress(terminal, len(stale)),
+    )
+
+
+def _names(nodes: Mapping[str, Node], request: MatrixRequest) -> list[str] | None:
+    if request.pairs is None:
+        return None
+    found: dict[Pair, list[str]] = {pair: [] for pair in request.pairs}
+    for node in nodes.values():
+        if node.step is not None:
+            pair = Pair(node.step.model, node.step.hardware)
+            if pair in found:
+                found[pair].append(node.name)
+    for pair, names in sorted(found.items(), key=lambda item: (item[0].model, item[0].hardware)):
+        if not names:
+            raise InputError(
+                f"the matrix has no pair {pair.model} on {pair.hardware}",
+                where=str(request.root / "params.yaml"),
+                hint="add both to `matrix`",
+            )
+    return [name for names in found.values() for name in names]
+
+
+def _run_stale(session: MatrixSession, request: MatrixRequest) -> None:
+    token = _session.set(session)
+    try:
+        session.progress.open()
+        with stopped_by_interrupt(session.commands.stop), tags(*request.tags):
+            steps = [session.graph.nodes[name].step for name in session.stale]
+            models = sorted({step.model for step in steps if step})
+            devices = sorted({step.hardware for step in steps if step and step.hardware})
+            state = matrix(session.root.name, models, devices, return_state=True)
+            if set(session.stale) - set(session.answers):
+                state.result()  # raises what broke the flow itself
+    finally:
+        session.progress.close()
+        session.commands.stop()
+        _session.reset(token)
+
+
+def _flow_run_name() -> str:
+    given = flow_run.parameters
+    return f"{_listed(given['models'], 'models')} on {_listed(given['hardware'], 'devices')}"
+
+
+def _listed(names: Sequence[str], what: str) -> str:
+    return ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} {what}"
+
+
+@flow(
+    name="matrix",
+    flow_run_name=_flow_run_name,
+    task_runner=_THREADS,
+    validate_parameters=False,
+)
+def matrix(workspace: str, models: list[str], hardware: list[str]) -> State[Any]:
+    """The stale steps of these models and devices, in a workspace."""
+    session = _session.get()
+    futures: dict[str, PrefectFuture[Any]] = {}
+    for name in session.stale:
+        node = session.graph.nodes[name]
+        needed = [allow_failure(futures[need]) for need in node.needs if need in futures]
+        futures[name] = _task_of(node).submit(name, wait_for=needed)
+    wait(list(futures.values()))
+    result = session.result()
+    create_table_artifact(
+        table=matrix_rows(result), key="matrix", description="What came of every pair that ran"
+    )
+    standings = [answer.standing for answer in session.answers.values()]
+    counts = ", ".join(f"{standings.count(kind)} {kind}" for kind in Standing if kind in standings)
+    message = f"{result.outcome.name}: {counts}"
+    passed = result.outcome is Outcome.PASSED
+    return Completed(message=message) if passed else Failed(message=message)
+
+
+def _task_of(node: Node) -> Task[..., Any]:
+    name = printable(node.name if node.step is None else f"{node.step.stage} {node.step.subject}")
+    kind = "other" if node.step is None else node.step.stage.value
+    return _TASKS[kind].with_options(
+        task_run_name=name.replace("{", "{{").replace("}", "}}"), tags=_tags(node.step)
+    )
+
+
+def _tags(step: Step | None) -> list[str]:
+    return [] if step is None else [tag for tag in (step.model, step.hardware) if tag]
+
+
+def _take(name: str) -> State[Any]:
+    answer = _session.get().take(name)
+    return _STATES[answer.standing](answer)
+
+
+def _completed(answer: NodeAnswer) -> State[Any]:
+    said = printable(f"{answer.verdict}: {answer.message}")
+    if answer.outcome is not Outcome.PASSED:
+        get_run_logger().error(said)
+        return Failed(message=said)
+    get_run_logger().info(said)
+    return Completed(message=said)
+
+
+def _restored(answer: NodeAnswer) -> State[Any]:
+    state = _completed(answer)
+    return state if state.is_failed() else Completed(name="Restored", message=state.message)
+
+
+def _failed(answer: NodeAnswer) -> State[Any]:
+    get_run_logger().error(printable(answer.message))
+    return Failed(message=printable(answer.message))
+
+
+def _skipped(answer: NodeAnswer) -> State[Any]:
+    return Completed(name="Skipped", message=printable(answer.message))
+
+
+_STATES = {
+    Standing.FRESH: _restored,
+    Standing.RESTORED: _restored,
+    Standing.RAN: _completed,
+    Standing.FAILED: _failed,
+    Standing.SKIPPED: _skipped,
+}
+
+_TASKS: dict[str, Task[..., Any]] = {
+    kind: task(name=kind, cache_policy=NO_CACHE)(_take)
+    for kind in (*(stage.value for stage in Stage), "other")
+}

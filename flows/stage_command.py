@@ -1,0 +1,157 @@
+"""Runs the commands of dvc.yaml: those of ours in forked processes, others in a shell."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from flows.stage_calls import StageFailure
+from flows.stage_process import StageProcesses
+from stages.errors import Outcome
+
+_SHELL_SIGNS = re.compile(r"[^\w\s./@:,+=-]")
+_CODE = ("flows", "stages")
+_OUR_ROOT = Path(__file__).resolve().parent.parent
+_GRACE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnd:
+    """How a command ended: its exit code, and what it printed. `seconds` is wall time."""
+
+    exit_code: int
+    output: str
+    seconds: float
+
+
+class StageCommands:
+    """Runs at most `jobs` commands at a time in folders of one code. For many threads."""
+
+    def __init__(self, jobs: int, root: Path) -> None:
+        self._processes = StageProcesses(jobs)
+        self._free = threading.Semaphore(jobs)
+        self._root = root
+        self._is_ours = has_our_code(root)
+        self._lock = threading.Lock()
+        self._shells: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def run(self, command: str, folder: Path, on_start: Callable[[], None]) -> CommandEnd:
+        """Waits for a free place, runs the command in the folder, and waits for its end.
+
+        A command `recipe ...` runs in a forked process that has imported the stages already,
+        provided that the code in the folder is the code that runs here.
+        """
+        with self._free:
+            arguments = recipe_arguments(command) if self._is_ours else None
+            if arguments is None:
+                return self._shell(command, folder, on_start)
+            end = self._processes.run(partial(run_recipe, arguments, str(folder)), on_start)
+        if isinstance(end, StageFailure):
+            return CommandEnd(int(end.outcome), end.details or f"error: {end.message}", 0.0)
+        return end
+
+    def stop(self) -> None:
+        """Interrupts what runs, lets it clean up, and starts nothing more."""
+        with self._lock:
+            self._stopped = True
+            shells = list(self._shells)
+        for process in shells:
+            os.killpg(process.pid, signal.SIGTERM)
+        self._processes.stop()
+        for process in shells:
+            try:
+                process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def _shell(self, command: str, folder: Path, on_start: Callable[[], None]) -> CommandEnd:
+        began = time.perf_counter()
+        with tempfile.TemporaryFile() as output:
+            with self._lock:
+                if self._stopped:
+                    return CommandEnd(int(Outcome.INTERRUPTED), "error: interrupted", 0.0)
+                process = subprocess.Popen(
+                    command,
+                    shell=True,
+                    cwd=folder,
+                    env=_environment(self._root),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # so that what the shell starts ends with it
+                )
+                self._shells.add(process)
+            on_start()
+            code = process.wait()
+            with self._lock:
+                self._shells.discard(process)
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        if self._stopped:
+            code = int(Outcome.INTERRUPTED)
+        return CommandEnd(code, text, time.perf_counter() - began)
+
+
+def recipe_arguments(command: str) -> tuple[str, ...] | None:
+    """The arguments of a plain `recipe ...` command; None where a shell must read it."""
+    if _SHELL_SIGNS.search(command):
+        return None
+    program, *arguments = shlex.split(command) or [""]
+    return tuple(arguments) if program == "recipe" else None
+
+
+def run_recipe(arguments: tuple[str, ...], folder: str) -> CommandEnd:
+    """Runs a `recipe` command in this process, which is one of its own, and takes what it says."""
+    from flows.cli import call
+
+    os.chdir(folder)
+    began = time.perf_counter()
+    with tempfile.TemporaryFile() as output:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(output.fileno(), stream.fileno())
+        code = int(call(arguments))
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    return CommandEnd(code, text, time.perf_counter() - began)
+
+
+def has_our_code(root: Path) -> bool:
+    """Whether the code in a folder is the code that runs here, or it has none of its own."""
+    if root.resolve() == _OUR_ROOT or not (root / "stages").is_dir():
+        return True
+    return all(_same_files(root / name, _OUR_ROOT / name) for name in _CODE)
+
+
+def _same_files(one: Path, other: Path) -> bool:
+    names = [
+        sorted(path.relative_to(folder) for path in folder.rglob("*.py")) for folder in (one, other)
+    ]
+    if names[0] != names[1]:
+        return False
+    return all(filecmp.cmp(one / name, other / name, shallow=False) for name in names[0])
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """Ours, with this interpreter's `recipe` first, which finds the code of `root` first."""
+    paths = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    environment = {**os.environ, "PATH": os.pathsep.join(paths)}
+    if (root / "stages").is_dir():
+        environment["PYTHONPATH"] = str(root.resolve())
+    environment.pop("RECIPE_ROOT", None)
+    return environment
