@@ -18,7 +18,15 @@ from flows import scaling_tables as tables
 from flows.places import find_project
 from flows.scaling import page
 from flows.scaling_costs import Costs, Task, Work, makespan, measured_costs
-from flows.scaling_load import Assumptions, History, Kind, arrivals, make_commits, profiles
+from flows.scaling_load import (
+    Assumptions,
+    Change,
+    History,
+    Kind,
+    arrivals,
+    make_commits,
+    profiles,
+)
 from flows.scaling_measure import (
     Measured,
     MeasuredCost,
@@ -185,7 +193,8 @@ def test_commits_come_as_supposed() -> None:
 
 def test_a_merge_brings_what_its_branch_held_and_a_revert_what_was_before() -> None:
     history = History(SMALL, np.random.default_rng(4))
-    pushed, merged = set(), 0
+    pushed: set[Change] = set()
+    merged = 0
     for number in range(400):
         before = {change.model: change for change in history.main}
         commit = history.commit(float(number))
