@@ -240,14 +240,43 @@ class DvcGraph:
             entries = [path for stage in ready for path in self._entries(stage)[:1]]
             return dvc_remote.push(self._repo, ready, entries, remote)
 
-    def fetch_entries(self, remote: str = "") -> Moved:
-        """Brings the run-cache entries that others sent to a remote.
+    def fetch(self, names: Sequence[str], remote: str = "") -> Moved:
+        """Brings the run-cache entries that others sent to a remote, and the files that restoring
+        these stages will ask for, all at once: one by one, each stage takes a second of S3.
+
+        `names` come in order. What the remote doesn't have is left to be made.
 
         Raises:
             RemoteError: no remote, or it can't be read.
         """
         with self._exclusively():
-            return dvc_remote.fetch_entries(self._repo, remote)
+            entries = dvc_remote.fetch_entries(self._repo, remote)
+            objects = dvc_remote.fetch_outputs(self._repo, self._expected(names), remote)
+            return Moved(objects, entries)
+
+    def _expected(self, names: Sequence[str]) -> Iterator[Output]:
+        """What the run-cache says that stale stages will make, as far as the cache lacks it."""
+        made: dict[str, Print] = {}
+        own = self._made()
+        for name in names:
+            stage = self._stages[name]
+            if not self._is_changed(stage) and not any(dep.fs_path in made for dep in stage.deps):
+                continue
+            looks = {
+                dep: made.get(dep.fs_path) or (_MISSING if dep.fs_path in own else self._look(dep))
+                for dep in stage.deps
+            }
+            if _MISSING in looks.values() or not _is_cacheable(stage):
+                continue
+            for dependency, look in looks.items():
+                dependency.meta, dependency.hash_info = look.meta, look.hash_info
+            cached = self._cached_stage(stage)
+            if cached is None:
+                continue
+            for out in cached.outs:
+                made[out.fs_path] = Print(out.meta, out.hash_info)
+            if not cached.outs_cached():
+                yield from cached.outs
 
     def source_print(self, name: str) -> str:
         """A digest of all that a stage depends on and no other stage makes: its command, its

@@ -9,7 +9,7 @@ time, and raises.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import Any
 
 from dvc.config import NoRemoteError, RemoteConfigError, RemoteNotFoundError
 from dvc.exceptions import DvcException
+from dvc.output import Output
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
+from dvc_data.hashfile.hash_info import HashInfo
 from dvc_objects.fs import LocalFileSystem, generic
 
 from stages.errors import Outcome, RecipeError
@@ -41,7 +43,9 @@ class Moved:
     entries: int
 
 
-def push(repo: Repo, stages: Iterable[PipelineStage], entries: Iterable[Path], remote: str) -> Moved:
+def push(
+    repo: Repo, stages: Iterable[PipelineStage], entries: Iterable[Path], remote: str
+) -> Moved:
     """Sends the outputs of these stages, then these run-cache entries: who finds an entry finds its
     files. What the remote has already isn't sent. An empty `remote` means the default one.
 
@@ -49,12 +53,7 @@ def push(repo: Repo, stages: Iterable[PipelineStage], entries: Iterable[Path], r
         RemoteError: no remote, or it can't be written.
     """
     with _words(repo, remote):
-        objects = {
-            hash_info
-            for stage in stages
-            for hash_infos in stage.get_used_objs().values()
-            for hash_info in hash_infos
-        }
+        objects = _objects(out for stage in stages for out in stage.outs)
         sent = repo.cloud.push(objects, remote=remote or None)
         if sent.failed:
             raise RemoteError(
@@ -71,7 +70,7 @@ def push(repo: Repo, stages: Iterable[PipelineStage], entries: Iterable[Path], r
         return Moved(len(sent.transferred), len(missing))
 
 
-def fetch_entries(repo: Repo, remote: str) -> Moved:
+def fetch_entries(repo: Repo, remote: str) -> int:
     """Brings the run-cache entries that the cache lacks; the files that they name come when a stage
     is restored. An empty `remote` means the default one.
 
@@ -83,7 +82,37 @@ def fetch_entries(repo: Repo, remote: str) -> Moved:
         local = Path(repo.cache.legacy.path)
         missing = sorted(path for path in _far_entries(far) if not (local / path).exists())
         _copy(far.fs, far.path, LocalFileSystem(), str(local), missing)
-        return Moved(0, len(missing))
+        return len(missing)
+
+
+def fetch_outputs(repo: Repo, outputs: Iterable[Output], remote: str) -> int:
+    """Brings the files of these outputs into the cache, as far as the remote has them: the listings
+    of all folders first, then what they list.
+
+    Raises:
+        RemoteError: no remote, or it can't be read.
+    """
+    with _words(repo, remote):
+        wanted = list(outputs)
+        listings = {out.hash_info for out in wanted if out.hash_info.isdir}
+        brought = _pull(repo, listings, remote)
+        listed = [out for out in wanted if not out.hash_info.isdir or out.get_obj() is not None]
+        return brought + _pull(repo, _objects(listed) - listings, remote)
+
+
+def _objects(outputs: Iterable[Output]) -> set[HashInfo]:
+    return {
+        hash_info
+        for out in outputs
+        for hash_infos in out.get_used_objs().values()
+        for hash_info in hash_infos
+    }
+
+
+def _pull(repo: Repo, objects: Collection[HashInfo], remote: str) -> int:
+    if not objects:
+        return 0
+    return len(repo.cloud.pull(objects, remote=remote or None).transferred)
 
 
 def _far(repo: Repo, remote: str) -> Any:
