@@ -125,12 +125,11 @@ _QUEUE = """
 ## Workers
 
 A machine takes one shard at a time, gives it all its cores (`--jobs`), and is never interrupted;
-shards of commits go before shards of nights (two work queues of a Prefect pool). A commit is cut
-into shards of two models, the night into 100, as `flows/shards.py` cuts them: all pairs of a model
-in one shard, the largest first. The folder that collects the shards belongs to a machine of its
-own, and takes one core for a part of the night. {days} days, {seeds} seeds; the fewest machines
-with which the P95 of a commit's turnaround is within 15 minutes and every night ends within 8
-hours.
+shards of commits go before shards of nights (two work queues of a Prefect pool). A commit is one
+shard, as `recipe flow commit` runs it; the night is cut into 100 as `flows/shards.py` cuts it: all
+pairs of a model in one shard, the largest first. The run that collects a night has a machine of its
+own, and uses one core of it. {days} days, {seeds} seeds; the fewest machines with which the P95 of
+a commit's turnaround is within 15 minutes and every night ends within 8 hours.
 """
 
 _BUSIER = """
@@ -139,7 +138,8 @@ More commits, on {machines} machines of {cores} cores, and on twice as many:
 
 _CUTS = """
 How fine to cut. Few shards a night leave machines idle at its end and let a commit wait behind a
-long shard; many cost the start of each. A commit in one shard has one machine's cores only.
+long shard; many cost the start of each. Commits cut into shards of few models would use more than
+one machine's cores, which is worth little:
 """
 
 _BOARDS = """

@@ -39,7 +39,7 @@ class Farm:
 
     machines: int
     cores: int
-    commit_shard_models: int = 2
+    commit_shard_models: int = 50
     night_shards: int = 100
     collect_days: int | None = None
     """Nights between two `dvc gc`; None: never."""
