@@ -20,7 +20,7 @@ from flows import dvc_settings
 from flows.file_lock import file_lock, warn
 from flows.git import GitError, find_tree, git, git_bytes
 from flows.overlay import NO_OVERLAY, Overlay, lay_over
-from flows.places import PARAMS_FILE, Project
+from flows.places import PARAMS_FILE, WORKSPACES, Project
 from stages.errors import InputError
 
 _LOCK_FILE = "dvc.lock"
@@ -111,7 +111,7 @@ def open_workspace(
         GitError: the project is in no Git repository, has no commit, or not this one.
         InputError: the overlay doesn't fit, or the folder can't be written.
     """
-    places = _Places(project.cache.absolute() / "workspaces", name)
+    places = _Places(project.cache.absolute() / WORKSPACES, name)
     root = project.root.absolute()
     repository = _Repository.around(root)
     with file_lock(places.lock, f"the workspace {name!r}", say):
@@ -123,7 +123,7 @@ def open_workspace(
 
 def workspace_folder(project: Project, name: str) -> Path:
     """Where the workspace of this name lies; it may not exist yet."""
-    return _Places(project.cache.absolute() / "workspaces", name).folder
+    return _Places(project.cache.absolute() / WORKSPACES, name).folder
 
 
 @dataclass(frozen=True, slots=True)

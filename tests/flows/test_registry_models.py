@@ -44,8 +44,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "project"
     folder = root / "models" / "tiny"
     folder.mkdir(parents=True)
-    for name in ("params.yaml", "hardware_specs"):
-        (root / name).symlink_to(REPOSITORY / name)
+    (root / "hardware_specs").symlink_to(REPOSITORY / "hardware_specs")
+    (root / "params.yaml").write_text("benchmark: {runs: 100}\nthermal_stress: {runs: 50}\n")
     onnx.save(
         small_models.convolution(batch="N", side="H"),
         folder / "model.onnx",
