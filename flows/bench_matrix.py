@@ -25,7 +25,7 @@ import yaml
 from flows.engine import flow_engine
 from flows.flow_server import FlowServer
 from flows.matrix_request import RESULTS_FOLDER, MatrixRequest, Standing
-from flows.places import PairPlaces, Project, find_project
+from flows.places import CACHE_VARIABLE, PairPlaces, Project, find_project
 from flows.stage_calls import Stage
 from flows.step_reports import folder_of
 from flows.terminal import Terminal
@@ -55,7 +55,10 @@ def measure(size: str, project: Project) -> Iterator[tuple[str, EngineCost]]:
         build(root, size, project)
         for what in ("cold", "no-op"):
             command = [sys.executable, "-m", "flows.bench_matrix", "--run", str(root)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+            shared = {**os.environ, CACHE_VARIABLE: str(project.cache)}  # its server's database
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, check=True, text=True, env=shared
+            )
             figures = done.stdout.split()[-5:]
             yield what, EngineCost(*map(float, figures[:4]), int(figures[4]))
 
