@@ -1,4 +1,4 @@
-"""A shard as the parameters of a Prefect flow run: JSON out, checked values in. Knows no Prefect."""
+"""A shard as the parameters of a Prefect flow run: JSON out, checked values in; no Prefect here."""
 
 from __future__ import annotations
 
