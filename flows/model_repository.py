@@ -33,7 +33,8 @@ class RepositoryConfig:
     """What repositories.yaml says about one repository.
 
     `models` are globs (`**/` for any folders, `!` before one that excludes); `hardware` None means
-    the project's matrix; `registry` is a YAML file in the repository, or None.
+    the project's matrix; `registry` is a YAML file in the repository, or None. `poll` is a schedule
+    in cron's form on which `recipe serve` looks for commits, or None.
     """
 
     name: str
@@ -42,6 +43,7 @@ class RepositoryConfig:
     models: tuple[str, ...]
     hardware: tuple[str, ...] | None
     registry: str | None
+    poll: str | None = None
 
     @property
     def shown_url(self) -> str:
@@ -209,11 +211,13 @@ class _Repository(BaseModel):
     ]
     hardware: Annotated[list[str], Field(min_length=1)] | None = None
     registry: Annotated[str, Field(pattern=r"^[^/\x00]")] | None = None
+    poll: str | None = None
 
     def config(self, name: str, root: Path) -> RepositoryConfig:
         hardware = tuple(self.hardware) if self.hardware is not None else None
         url = _absolute(self.url, root)
-        return RepositoryConfig(name, url, self.branch, tuple(self.models), hardware, self.registry)
+        models = tuple(self.models)
+        return RepositoryConfig(name, url, self.branch, models, hardware, self.registry, self.poll)
 
 
 class _Document(BaseModel):

@@ -12,7 +12,8 @@ from flows.terminal import Terminal
 from stages.errors import InputError
 
 if TYPE_CHECKING:
-    from flows.nightly import NightResult
+    from flows.night_conclusion import NightResult
+    from flows.places import Project
 
 
 def nightly(
@@ -41,16 +42,30 @@ def nightly(
             where=f"--seed {seed}",
             hint="leave one of the two out",
         )
+    terminal = Terminal(quiet or options(context).terminal.quiet)
+    result = _idle(options(context).project) if only_stale else None
+    if result is None:
+        result = _run(options(context).project, seed, only_stale, jobs, terminal)
+    _show(result, terminal)
+    raise typer.Exit(int(result.outcome))
+
+
+def _idle(project: Project) -> NightResult | None:
+    """The result where nothing is stale, which needs no flow engine."""
+    from flows.idle_night import idle_night
+
+    return idle_night(project)
+
+
+def _run(
+    project: Project, seed: int | None, only_stale: bool, jobs: int | None, terminal: Terminal
+) -> NightResult:
     from flows.engine import flow_engine
 
-    terminal = Terminal(quiet or options(context).terminal.quiet)
-    project = options(context).project
     with flow_engine(project):
         from flows.nightly import call_nightly
 
-        result = call_nightly(project, seed, only_stale, jobs, terminal)
-    _show(result, terminal)
-    raise typer.Exit(int(result.outcome))
+        return call_nightly(project, seed, only_stale, jobs, terminal)
 
 
 def _show(result: NightResult, terminal: Terminal) -> None:
