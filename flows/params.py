@@ -53,11 +53,13 @@ class ValidateParams(_Section):
 
 
 class BenchmarkParams(_Section):
-    """How often the device runs, and the seed of its weather."""
+    """How often the device runs, and the seed of its weather; by hardware spec the command line of
+    the real device, where there is one."""
 
     runs: Count = 1000
     warmup: Annotated[int, Field(ge=0)] = 50
     seed: int = 0
+    commands: dict[str, str] = {}
 
 
 class GateParams(_Section):
