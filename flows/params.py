@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flows.places import Project
 from stages.errors import InputError
 
 if TYPE_CHECKING:
@@ -129,9 +130,7 @@ def load_params(path: Path) -> Params:
     """The parameters in the file.
 
     Raises:
-        InputError: the file is missing, isn't YAML, or a value is wrong; names the key. The matrix
-            may name only models and devices that lie beside the file, in models/ and
-            hardware_specs/.
+        InputError: the file is missing, isn't YAML, or a value is wrong; names the key.
     """
     hint = "see the params.yaml that comes with the project for every key and its unit"
     try:
@@ -145,19 +144,28 @@ def load_params(path: Path) -> Params:
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise InputError("the parameters aren't YAML", where=where, hint=hint) from error
     try:
-        params = Params.model_validate(content or {})
+        return Params.model_validate(content or {})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"
         raise InputError(
             f"{key} = {first['input']!r}: {first['msg'].lower()}", where=str(path), hint=hint
         ) from error
-    root = path.parent
-    models = [model.parent.name for model in root.glob("models/*/model.yaml")]
-    devices = [spec.stem for spec in root.glob("hardware_specs/*.yaml")]
-    _check_names("matrix.models", "model", params.matrix.models, models, path)
-    _check_names("matrix.hardware", "hardware", params.matrix.hardware, devices, path)
-    return params
+
+
+def check_matrix(matrix: MatrixParams, project: Project) -> None:
+    """Refuses names that the project doesn't have; single stages don't care, so they never ask.
+
+    Raises:
+        InputError: a model or a device is unknown, with the nearest names, or named twice.
+    """
+    from stages.hardware.load import spec_names
+    from stages.normalizer.registry import Registry
+
+    models = list(Registry(project.registry).entries)
+    _check_names("matrix.models", "model", matrix.models, models, project.params)
+    devices = spec_names(project.hardware_specs)
+    _check_names("matrix.hardware", "hardware", matrix.hardware, devices, project.params)
 
 
 def _check_names(

@@ -9,6 +9,7 @@ from stages.evaluation.latency import LatencySummary, ratio_text
 from stages.evaluation.merge_facts import Failure, HostOperator, SideFacts
 
 _OPERATORS_NAMED = 4
+_LEADING = frozenset({"cast", "relayout"})
 _MOST_DECIMALS = 6
 _STAGE_WORDS = {"validate": "validation", "thermal_stress": "stress"}
 _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3))
@@ -93,6 +94,8 @@ def operators_text(operators: Sequence[HostOperator]) -> str:
 
 
 def _named(operators: Sequence[HostOperator]) -> str:
+    """The model's own operators; those that only lead to them where there are no others."""
+    operators = [item for item in operators if item.kind not in _LEADING] or operators
     names = ", ".join(operator.name for operator in operators[:_OPERATORS_NAMED])
     more = len(operators) - _OPERATORS_NAMED
     return f"{names} and {more} more" if more > 0 else names

@@ -276,6 +276,15 @@ def test_many_operators_are_counted_not_listed() -> None:
     )
 
 
+def test_what_only_leads_to_a_fallback_is_not_named() -> None:
+    cast = replace(SOFTSIGN, name="cast.1", kind="cast")
+    judged = judge(side(1_000), side(2_000, package="b", fallbacks=(cast, SOFTSIGN)))
+    assert judged.reasons[0].endswith("host: Softsign_3 (npu_tiny has no softsign)")
+    assert judged.newly_hosted == (cast, SOFTSIGN)
+    judged = judge(side(1_000), side(2_000, package="b", fallbacks=(cast,)))
+    assert judged.reasons[0].endswith("host: cast.1 (npu_tiny has no softsign)")
+
+
 def test_deltas_know_what_each_side_knows() -> None:
     found = {delta.metric: delta for delta in deltas(refused_side(), side())}
     assert found[Metric.P99].before is None
