@@ -85,7 +85,7 @@ class NightlyParams(_Section):
     timezone: str = "UTC"
     median_nights: Annotated[int, Field(ge=3)] = 7
     p50_percent: Percent = 1.0
-    p99_percent: Percent = 3.0
+    p99_percent: Percent = 5.0
     memory_percent: Percent = 1.0
     sqnr_db: Annotated[float, Field(gt=0)] = 1.0
 
