@@ -103,13 +103,13 @@ def measure_pair(model: str, hardware: str, out: Path) -> Iterator[StageCost]:
         Stage.THERMAL_STRESS: [places.package, *there, "--out", places.stress],
     }  # fmt: skip
     for stage, given in arguments.items():
-        cost = _measure(stage, given)
+        cost = measure_command(stage, given)
         yield cost
         if cost.exit_code not in (Outcome.PASSED, Outcome.VALIDATION_FAILED):
             return
 
 
-def _measure(stage: Stage, arguments: Sequence[str | Path]) -> StageCost:
+def measure_command(stage: Stage, arguments: Sequence[str | Path]) -> StageCost:
     command = [sys.executable, "-m", "flows", "--quiet", _COMMANDS.get(stage, stage.value)]
     process = subprocess.Popen([*command, *map(str, arguments)], stdin=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)

@@ -37,7 +37,9 @@ from dvc.utils.serialize import dump_yaml, load_path
 from dvc_data.hashfile.hash_info import HashInfo
 from dvc_data.hashfile.meta import Meta
 
+from flows import dvc_remote
 from flows.board import Step
+from flows.dvc_remote import Moved
 from flows.path_prints import PathPrints
 from flows.stage_calls import Stage
 from stages.errors import InputError
@@ -220,6 +222,62 @@ class DvcGraph:
                 self._write_lockfile(Path(path), stages)
             self._done.clear()
 
+    @property
+    def has_remote(self) -> bool:
+        """Whether a default remote is set."""
+        return bool(self._repo.config["core"].get("remote"))
+
+    def push(self, names: Iterable[str], remote: str = "") -> Moved:
+        """Sends what these stages made to a remote, with their run-cache entries; only those whose
+        outputs are there, and up to date.
+
+        Raises:
+            RemoteError: no remote, or it can't be written.
+        """
+        with self._exclusively():
+            stages = [self._stages[name] for name in names]
+            ready = [stage for stage in stages if not self._is_changed(stage)]
+            entries = [path for stage in ready for path in self._entries(stage)[:1]]
+            return dvc_remote.push(self._repo, ready, entries, remote)
+
+    def fetch(self, names: Sequence[str], remote: str = "") -> Moved:
+        """Brings the run-cache entries that others sent to a remote, and the files that restoring
+        these stages will ask for, all at once: one by one, each stage takes a second of S3.
+
+        `names` come in order. What the remote doesn't have is left to be made.
+
+        Raises:
+            RemoteError: no remote, or it can't be read.
+        """
+        with self._exclusively():
+            entries = dvc_remote.fetch_entries(self._repo, remote)
+            objects = dvc_remote.fetch_outputs(self._repo, self._expected(names), remote)
+            return Moved(objects, entries)
+
+    def _expected(self, names: Sequence[str]) -> Iterator[Output]:
+        """What the run-cache says that stale stages will make, as far as the cache lacks it."""
+        made: dict[str, Print] = {}
+        own = self._made()
+        for name in names:
+            stage = self._stages[name]
+            if not self._is_changed(stage) and not any(dep.fs_path in made for dep in stage.deps):
+                continue
+            looks = {
+                dep: made.get(dep.fs_path) or (_MISSING if dep.fs_path in own else self._look(dep))
+                for dep in stage.deps
+            }
+            if _MISSING in looks.values() or not _is_cacheable(stage):
+                continue
+            for dependency, look in looks.items():
+                dependency.meta, dependency.hash_info = look.meta, look.hash_info
+            cached = self._cached_stage(stage)
+            if cached is None:
+                continue
+            for out in cached.outs:
+                made[out.fs_path] = Print(out.meta, out.hash_info)
+            if not cached.outs_cached():
+                yield from cached.outs
+
     def source_print(self, name: str) -> str:
         """A digest of all that a stage depends on and no other stage makes: its command, its
         parameters, and the files that people write."""
@@ -346,16 +404,20 @@ class DvcGraph:
         stage.cmd_changed = False
         self._done[stage.addressing] = stage
 
+    def _entries(self, stage: PipelineStage) -> list[Path]:
+        """The run-cache entries of a stage with its present inputs, the newest first."""
+        key = _get_cache_hash(to_single_stage_lockfile(stage), key=True)
+        folder = Path(self._repo.stage_cache._get_cache_dir(key))
+        if not folder.is_dir():
+            return []
+        values = [path for path in folder.iterdir() if not path.name.startswith(".")]
+        return sorted(values, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+
     def _cached_stage(self, stage: PipelineStage) -> PipelineStage | None:
         """As StageCache._load does, without hashing every dependency again."""
         cache = self._repo.stage_cache
-        key = _get_cache_hash(to_single_stage_lockfile(stage), key=True)
-        folder = Path(cache._get_cache_dir(key))
-        if not folder.is_dir():
-            return None
-        values = [path for path in folder.iterdir() if not path.name.startswith(".")]
-        for path in sorted(values, key=lambda path: path.stat().st_mtime_ns, reverse=True):
-            entry = cache._load_cache(key, path.name)
+        for path in self._entries(stage):
+            entry = cache._load_cache(path.parent.name, path.name)
             if entry is not None:
                 return cast(PipelineStage, cache._create_stage(entry, wdir=stage.wdir))
         return None
@@ -379,7 +441,7 @@ class DvcGraph:
         beside.replace(path)
 
     def _pull(self, cached: PipelineStage) -> None:
-        if not self._repo.config["core"].get("remote") or cached.outs_cached():
+        if not self.has_remote or cached.outs_cached():
             return
         try:
             for objects in cached.get_used_objs().values():

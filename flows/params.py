@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction as Exact
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -12,9 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from flows.places import Project
 from stages.errors import InputError
 
+if TYPE_CHECKING:
+    from stages.evaluation.drift import Bands
+
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Names = Annotated[tuple[str, ...], Field(strict=False)]  # YAML has lists
+Percent = Annotated[float, Field(gt=0)]
 Ratio = Annotated[float, Field(ge=1)]
 
 
@@ -48,11 +53,13 @@ class ValidateParams(_Section):
 
 
 class BenchmarkParams(_Section):
-    """How often the device runs, and the seed of its weather."""
+    """How often the device runs, and the seed of its weather; by hardware spec the command line of
+    the real device, where there is one."""
 
     runs: Count = 1000
     warmup: Annotated[int, Field(ge=0)] = 50
     seed: int = 0
+    commands: dict[str, str] = {}
 
 
 class GateParams(_Section):
@@ -71,8 +78,27 @@ class StressParams(_Section):
     max_p99_over_p50: Ratio = 2.0
 
 
+class NightlyParams(_Section):
+    """When `recipe serve` runs the night, and how far a figure may stray without having moved."""
+
+    cron: str = "0 2 * * *"
+    timezone: str = "UTC"
+    median_nights: Annotated[int, Field(ge=3)] = 7
+    p50_percent: Percent = 1.0
+    p99_percent: Percent = 5.0
+    memory_percent: Percent = 1.0
+    sqnr_db: Annotated[float, Field(gt=0)] = 1.0
+
+    def bands(self) -> Bands:
+        """The bands, exactly as they are written."""
+        from stages.evaluation.drift import Bands
+
+        names = ("p50_percent", "p99_percent", "memory_percent", "sqnr_db")
+        return Bands(*(Exact(str(getattr(self, name))) for name in names))
+
+
 class Params(_Section):
-    """The whole file: the matrix, and one section a stage."""
+    """The whole file: the matrix, one section a stage, and the night."""
 
     matrix: MatrixParams = MatrixParams()
     normalize: NormalizeParams = NormalizeParams()
@@ -80,6 +106,7 @@ class Params(_Section):
     benchmark: BenchmarkParams = BenchmarkParams()
     gate: GateParams = GateParams()
     thermal_stress: StressParams = StressParams()
+    nightly: NightlyParams = NightlyParams()
 
     def with_benchmark(self, runs: int | None, seed: int | None) -> Params:
         """These parameters, with what the command line says about the benchmark."""

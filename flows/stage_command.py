@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from flows.places import ROOT_VARIABLE
 from flows.slots import Slots
 from flows.stage_calls import StageFailure
 from flows.stage_process import StageProcesses
@@ -126,6 +127,7 @@ def run_recipe(arguments: tuple[str, ...], folder: str) -> CommandEnd:
     from flows.cli import call
 
     os.chdir(folder)
+    os.environ.pop(ROOT_VARIABLE, None)  # this folder is the project, whatever was said outside
     began = time.perf_counter()
     with tempfile.TemporaryFile() as output:
         for stream in (sys.stdout, sys.stderr):
@@ -161,5 +163,5 @@ def _environment(root: Path) -> dict[str, str]:
     environment = {**os.environ, "PATH": os.pathsep.join(paths)}
     if (root / "stages").is_dir():
         environment["PYTHONPATH"] = str(root.resolve())
-    environment.pop("RECIPE_ROOT", None)
+    environment.pop(ROOT_VARIABLE, None)
     return environment

@@ -1,0 +1,181 @@
+"""The matrix on many machines: cut into shards, run by the workers of a Prefect pool, collected.
+
+There is no scheduler here. Prefect gives shards to workers, DVC's run-cache carries results, and
+the run that collects is an ordinary run of the matrix: it restores what the workers made, and makes
+itself what they didn't. So a shard that dies costs time, never a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_table_artifact
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
+
+from flows.dvc_graph import open_graph
+from flows.dvc_remote import RemoteError
+from flows.matrix import run_matrix
+from flows.matrix_request import MatrixRequest, MatrixResult
+from flows.requests import Pair
+from flows.run_cache import fetch_run_cache, push_run_cache
+from flows.shard_parameters import ShardParameters
+from flows.shards import Shard, split
+from flows.terminal import Terminal
+from flows.worker_pool import Fate, Pool, run_shards
+from stages.errors import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersRequest:
+    """A matrix to be run by the workers of a pool.
+
+    `matrix.root` is the workspace that collects; `params` the overlay of params.yaml that it was
+    opened with, `pool.tree` its tree.
+    """
+
+    matrix: MatrixRequest
+    pool: Pool
+    shards: int
+    params: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Call:
+    request: WorkersRequest
+    shards: tuple[Shard, ...]
+    terminal: Terminal
+    result: MatrixResult | None = None
+
+
+_call: ContextVar[_Call] = ContextVar("matrix_on_workers")
+
+
+def run_on_workers(request: WorkersRequest, terminal: Terminal) -> MatrixResult:
+    """Runs what is stale on the workers, and collects everything in `request.matrix.root`.
+
+    Where nothing is stale nobody is asked. A shard that dies, or can't share its results, is
+    named; its pairs are run here.
+
+    Raises:
+        InputError: as `run_matrix`; or the server has no such work pool, or `shards` is below one.
+    """
+    pairs = stale_pairs(request.matrix)
+    models = {pair.model for pair in pairs}
+    sizes = {model: model_bytes(request.matrix.root, model) for model in models}
+    shards = split(pairs, request.shards, sizes)
+    if not shards:
+        return run_matrix(request.matrix, terminal)
+    call = _Call(request, shards, terminal)
+    token = _call.set(call)
+    try:
+        root = request.matrix.root
+        state = matrix_on_workers(root.name, len(shards), request.pool.name, return_state=True)
+        if call.result is None:
+            state.result()  # raises what broke the flow itself
+    finally:
+        _call.reset(token)
+    assert call.result is not None
+    return call.result
+
+
+@flow(
+    name="matrix-on-workers",
+    flow_run_name="{shards} shards on {work_pool}",
+    validate_parameters=False,
+)
+def matrix_on_workers(workspace: str, shards: int, work_pool: str) -> State[Any]:
+    """Shards as runs of a deployment, then the matrix that restores what they made."""
+    call = _call.get()
+    matrix = call.request.matrix
+    forced = tuple(sorted(matrix.forced))
+    orders = [
+        ShardParameters(shard.number, shard.pairs, call.request.params, forced)
+        for shard in call.shards
+    ]
+    fates = run_shards(call.request.pool, orders, call.terminal.say)
+    create_table_artifact(table=fate_rows(fates), key="shards", description="What became of shards")
+    lost = [fate for fate in fates if not fate.shared]
+    for fate in lost:
+        call.terminal.say(
+            f"shard {fate.shard.number} gave nothing to share ({fate.message}); "
+            f"its {len(fate.shard.pairs)} pairs run here"
+        )
+    _collect(matrix.root, [pair for order in orders for pair in order.pairs], call.terminal)
+    call.result = run_matrix(replace(matrix, forced=frozenset()), call.terminal)
+    _share(matrix.root, [pair for fate in lost for pair in fate.shard.pairs], call.terminal)
+    outcome = call.result.outcome
+    message = f"{outcome.name}: {len(fates) - len(lost)} of {len(fates)} shards shared"
+    passed = outcome is Outcome.PASSED
+    return Completed(message=message) if passed else Failed(message=message)
+
+
+def _collect(root: Path, pairs: list[Pair], terminal: Terminal) -> None:
+    """A remote that is down is no end: what isn't fetched is made here."""
+    try:
+        fetch_run_cache(root, pairs)
+    except RemoteError as error:
+        terminal.say(f"{error}")
+
+
+def _share(root: Path, pairs: list[Pair], terminal: Terminal) -> None:
+    """What had to be made here, for others."""
+    try:
+        if pairs:
+            push_run_cache(root, pairs)
+    except RemoteError as error:
+        terminal.say(f"{error}")
+
+
+def stale_pairs(request: MatrixRequest) -> list[Pair]:
+    """The pairs that something is to be done for.
+
+    Raises:
+        InputError: no DVC project there, or its files are wrong.
+    """
+    with open_graph(request.root) as graph:
+        order = graph.select()
+        steps = {name: node.step for name, node in graph.nodes.items()}
+        forced = [
+            name
+            for name, step in steps.items()
+            if step is not None and step.stage in request.forced
+        ]
+        stale = {steps[name] for name in graph.stale(order, forced)}
+    pairs = {
+        Pair(step.model, step.hardware)
+        for step in steps.values()
+        if step is not None and step.hardware and step in stale
+    }
+    wanted = pairs if request.pairs is None else pairs & request.pairs
+    return sorted(wanted, key=lambda pair: (pair.model, pair.hardware))
+
+
+def model_bytes(root: Path, model: str) -> int:
+    """How large a model is, as far as can be told: its normalised form from the last time, or else
+    what lies in its folder. Only the balance of shards depends on it."""
+    for folder in (root / "results" / "normalized" / model, root / "models" / model):
+        sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+        if sizes:
+            return sum(sizes)
+    return 0
+
+
+def fate_rows(fates: list[Fate]) -> list[dict[str, str]]:
+    """Rows of the table artifact, what was lost first."""
+    rows = sorted(fates, key=lambda fate: (fate.shared, fate.shard.number))
+    return [
+        {
+            "shard": str(fate.shard.number),
+            "pairs": str(len(fate.shard.pairs)),
+            "models": ", ".join(dict.fromkeys(pair.model for pair in fate.shard.pairs)),
+            "shared": "yes" if fate.shared else "no",
+            "state": fate.message,
+        }
+        for fate in rows
+    ]
