@@ -36,7 +36,7 @@ _COPIED = (".dvc/config", ".dvc/.gitignore", ".dvcignore")
 
 _STEP = """\
 #!/bin/sh
-# step.sh STAGE MODEL [HARDWARE]: writes what the stage writes, as the stages do: beside, then moved.
+# step.sh STAGE MODEL [HARDWARE]: writes what the stage writes, beside, and moves it into place.
 set -e
 stage=$1 model=$2 hardware=$3 name=$1@$2${3:+-$3} reports=passed made=metrics.json
 [ -d log ] || mkdir log
@@ -62,8 +62,10 @@ cp canned/$stage/$reports/* $partial
 [ $stage != compile ] || cat $inputs > $partial/plan.txt
 sum=$(cat $inputs | cksum | cut -d' ' -f1)
 for file in $made; do
-    case $file in *.json) echo "{\\"inputs\\": $sum}" ;; *) printf "run,latency_ns\\n0,$sum\\n" ;; esac \
-        > $partial/$file
+    case $file in
+    *.json) echo "{\\"inputs\\": $sum}" > $partial/$file ;;
+    *) printf "run,latency_ns\\n0,$sum\\n" > $partial/$file ;;
+    esac
 done
 rm -rf $out
 mv $partial $out
@@ -176,7 +178,9 @@ class MatrixProject(DvcProject):
         return [name for word, name in (line.split() for line in lines) if word == what]
 
 
-def make_matrix_project(root: Path, models: Sequence[str], hardware: Sequence[str]) -> MatrixProject:
+def make_matrix_project(
+    root: Path, models: Sequence[str], hardware: Sequence[str]
+) -> MatrixProject:
     """The project, committed."""
     project = MatrixProject(root)
     repository = Repository.make(root)
@@ -227,4 +231,3 @@ def _write_reports(folder: Path) -> None:
             reasons = {"verdict": "FAIL", "reasons": [f"{stage} says no"]}
             write_report(stage.value, folder / stage / "failed", REPORTS[stage.value] | reasons)
     assert (folder / Stage.GATE / "failed" / FILES["gate"]).exists()
-

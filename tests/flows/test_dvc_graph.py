@@ -3,18 +3,13 @@ takes the other's results for its own."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from flows.dvc_graph import open_graph
 from flows.matrix_request import Standing
-from flows.stage_calls import Stage
-from stages.errors import InputError, Outcome
 from tests.flows.matrix_project import MatrixProject, counted, make_matrix_project, standings
 
 STEPS = 12  # two models on one device
@@ -112,6 +107,10 @@ def no_output(project: MatrixProject) -> None:
     extra(project, cmd="echo 1", outs=[])
 
 
+def neither(project: MatrixProject) -> None:
+    extra(project, cmd="echo 1", deps=[], outs=[])
+
+
 def folder_of_its_own(project: MatrixProject) -> None:
     (project.root / "sub").mkdir()
     gate = "../results/h0/m0/gate/gate.json"
@@ -140,6 +139,7 @@ VARIANTS = [
     two_commands,
     no_dependency,
     no_output,
+    neither,
     folder_of_its_own,
     nested_parameters,
     tracked_file,
@@ -158,6 +158,6 @@ def test_other_kinds_of_stages_too(
     assert project.lock() == twin.lock()
     assert project.cache() == twin.cache()
     assert project.status() == twin.status()
-    again = {"extra": Standing.RAN} if variant is always_changed or variant is no_dependency else {}
+    again = {"extra": Standing.RAN} if variant in (always_changed, neither) else {}
     assert standings(project.bring_up_to_date()) == again
     assert standings(twin.bring_up_to_date()) == again
