@@ -50,10 +50,10 @@ def compare(
         head, base = lend(source.head, "head"), lend(source.base, "base")
         prints = _head_prints(head, source)
         affected = affected_pairs(_base_prints(base, notes), prints, source.renamed)
-        terminal.say(_plan(affected))
+        terminal.say(_plan(affected, source))
         tags = ("merge gate", f"{source.base.name}..{source.head.name}")
-        old = _run(base, affected.in_base(), jobs, (*tags, "base"), terminal)
-        new = _run(head, affected.in_head(), jobs, (*tags, "head"), terminal)
+        old = _run("base", source.base, base, affected.in_base(), jobs, tags, terminal)
+        new = _run("head", source.head, head, affected.in_head(), jobs, tags, terminal)
     sides = [
         PairSides(pair.model, pair.hardware, _before(source, pair, twin, old), new[pair])
         for pair, twin in affected.pairs.items()
@@ -71,6 +71,8 @@ def compare(
 
 
 def _run(
+    role: str,
+    side: Side,
     root: Path | None,
     pairs: frozenset[Pair],
     jobs: int | None,
@@ -80,7 +82,8 @@ def _run(
     """What came of the pairs, read while the workspace is ours."""
     if root is None or not pairs:
         return {}
-    result = run_matrix(MatrixRequest(root, pairs, jobs=jobs, tags=tags), terminal)
+    terminal.say(f"{role}, {side.name}:")
+    result = run_matrix(MatrixRequest(root, pairs, jobs=jobs, tags=(*tags, role)), terminal)
     return {pair: side_facts(result, pair) for pair in result.pairs()}
 
 
@@ -143,9 +146,10 @@ def _unplaced(side: Side, model: str) -> SideFacts:
     return SideFacts(failures=(Failure("normalize", "", error.outcome, message),))
 
 
-def _plan(affected: AffectedPairs) -> str:
+def _plan(affected: AffectedPairs, source: MergeSource) -> str:
     count = len(affected.pairs)
+    deleted = len(affected.deleted) + len(source.deleted) * len(source.devices)
     return (
         f"merge gate: {count} pair{'' if count == 1 else 's'} affected, "
-        f"{affected.untouched} untouched, {len(affected.deleted)} deleted"
+        f"{affected.untouched + source.untouched} untouched, {deleted} deleted"
     )
