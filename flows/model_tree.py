@@ -257,7 +257,7 @@ class _Registry(BaseModel):
 
 
 def _parse(content: bytes, where: str) -> Mapping[str, _Entry]:
-    hint = "see docs/model-repository.md for the registry file's keys"
+    hint = "see docs/commits.md for the registry file's keys"
     try:
         document: Any = yaml.safe_load(content.decode("utf-8"))
     except UnicodeDecodeError as error:
