@@ -25,6 +25,8 @@ REPOSITORIES_FILE = "models/repositories.yaml"
 _NAME = r"^[A-Za-z0-9][\w.\-]*$"
 _NO_OPTION = r"^[^-\x00][^\x00]*$"
 _STALE_LOCK_SECONDS = 10.0
+_PATIENCE = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
+"""A server that sends less than 1000 bytes a second for a minute is given up."""
 _FORM = "see docs/commits.md for the keys"
 
 
@@ -160,7 +162,7 @@ def open_mirror(
 def _fetch(mirror: Mirror) -> None:
     """All references as they are there; what vanished there vanishes here."""
     config = mirror.config
-    wanted = ("fetch", "--quiet", "--prune", "--force", "--no-write-fetch-head")
+    wanted = (*_PATIENCE, "fetch", "--quiet", "--prune", "--force", "--no-write-fetch-head")
     all_of_it = ("--update-shallow", "--", config.url, "+refs/*:refs/*")
     try:
         try:

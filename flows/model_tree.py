@@ -198,7 +198,8 @@ class _Reader:
                     where=self._where(part.path),
                     hint="name the file that it points to, in the registry file or in `models`",
                 )
-            if places.count(part.placed) > 1:
+            is_folder = any(place.startswith(f"{part.placed}/") for place in places)
+            if is_folder or places.count(part.placed) > 1:
                 raise InputError(
                     f"two of its files would be called {part.placed!r}",
                     where=self._where(part.path),
