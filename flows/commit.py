@@ -113,7 +113,8 @@ def commit(
     """The models of a repository that a range of commits touches, on every device.
 
     `project` is the folder that holds params.yaml; empty means this worker's own. Without
-    `since` the range begins after the last commit processed; without `until` it ends at the branch's head.
+    `since` the range begins after the last commit processed; without `until` it ends at the
+    branch's head.
     """
     call = _call.get() or _Call(Terminal())
     request = CommitRequest(repository, since, until, tuple(hardware or ()), jobs)

@@ -180,7 +180,8 @@ def merge_gate(
     """What a branch does to every pair, against the commit where it left its base.
 
     `project` is the folder that holds params.yaml; empty means this worker's own. `head` is
-    its files as they are unless given. `repository` names a model repository, whose commits `base` and `head` then are.
+    its files as they are unless given. `repository` names a model
+    repository, whose commits `base` and `head` then are.
     """
     own = project_at(project)
     call = _call.get() or _Call(own.root / _OUT, Terminal())

@@ -164,8 +164,9 @@ def nightly(
 ) -> State[Any]:
     """The whole matrix with fresh seeds, appended to the history, and what moved, worst first.
 
-    `project` is the folder that holds params.yaml; empty means this worker's own. `seed` is the date as YYYYMMDD unless given.
-    `only_stale` brings the project's own checkout up to date instead.
+    `project` is the folder that holds params.yaml; empty means this worker's own. `seed` is
+    the date as YYYYMMDD unless given. `only_stale` brings the project's own checkout up to date
+    instead.
     """
     call = _call.get() or _Call(Terminal())
     call.result = result = run_nightly(project_at(project), seed, only_stale, jobs, call.terminal)
