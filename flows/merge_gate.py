@@ -23,7 +23,7 @@ from flows.files import write_beside
 from flows.merge_comparison import compare
 from flows.merge_source import MergeSource, project_source
 from flows.outcomes import printable
-from flows.places import Project, require_writable
+from flows.places import Project, project_at, require_writable
 from flows.terminal import Terminal
 from stages.errors import Outcome
 from stages.evaluation.merge_rule import PairVerdict
@@ -179,10 +179,11 @@ def merge_gate(
 ) -> State[Any]:
     """What a branch does to every pair, against the commit where it left its base.
 
-    `project` is the folder that holds params.yaml. `head` is its files as they are unless given.
-    `repository` names a model repository, whose commits `base` and `head` then are.
+    `project` is the folder that holds params.yaml; empty means this worker's own. `head` is
+    its files as they are unless given. `repository` names a model
+    repository, whose commits `base` and `head` then are.
     """
-    own = Project(Path(project))
+    own = project_at(project)
     call = _call.get() or _Call(own.root / _OUT, Terminal())
     request = MergeRequest(base, head, repository or "", jobs)
     call.result = result = run_merge_gate(own, request, call.out, call.terminal)
