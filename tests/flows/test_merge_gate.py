@@ -27,7 +27,6 @@ from flows.flow_server import FlowServer
 from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, MergeGateResult, MergeRequest, call_merge_gate
 from flows.places import CACHE_VARIABLE, PairPlaces, Project
 from flows.terminal import Terminal
-from flows.workspace import workspace_folder
 from stages.errors import Outcome
 from stages.evaluation.merge_rule import PairVerdict
 from stages.gate import accept_baseline
@@ -149,7 +148,7 @@ def test_an_accepted_baseline_lets_it_through(
     merged: tuple[Repository, Project], blocked: MergeGateResult
 ) -> None:
     repository, project = merged
-    results = PairPlaces(workspace_folder(project, "head") / "results", "net_b", DEVICE)
+    results = PairPlaces(blocked.results, "net_b", DEVICE)
     baseline = project.baseline(DEVICE, "net_b")
     accept_baseline(results.benchmark, results.validation, baseline)
     try:
@@ -174,6 +173,8 @@ def test_the_command_says_the_verdict_first_and_exits_with_it(
     ended = recipe(*wanted, cwd=project.root, **variables)
     assert ended.code == 6, ended.err
     assert ended.out.splitlines()[0] == blocked.headline
+    accept = f"recipe baseline accept net_b --hardware npu_tiny --out {blocked.results}"
+    assert f"  to let it in: {accept}\n" in ended.out
     assert summary.read_text() == (tmp_path / "merge-gate" / "report.md").read_text()
     assert summary.read_text() == blocked.markdown
 
