@@ -150,7 +150,7 @@ def open_mirror(
     with file_lock(home / f"{config.name}.lock", f"the mirror of {config.name!r}", say):
         mirror.folder.mkdir(parents=True, exist_ok=True)
         _clear_stale_locks(mirror.folder)
-        git(mirror.folder, "init", "--bare", "--quiet")
+        git(mirror.folder, "init", "--bare", "--quiet", "--template=")
         git(mirror.folder, "symbolic-ref", "HEAD", f"refs/heads/{config.branch}")
         git(mirror.folder, "config", "remote.origin.url", config.url)  # for git-lfs
         _fetch(mirror)
@@ -163,7 +163,13 @@ def _fetch(mirror: Mirror) -> None:
     wanted = ("fetch", "--quiet", "--prune", "--force", "--no-write-fetch-head")
     all_of_it = ("--update-shallow", "--", config.url, "+refs/*:refs/*")
     try:
-        git(mirror.folder, *wanted, *all_of_it)
+        try:
+            git(mirror.folder, *wanted, *all_of_it)
+        except GitError as error:
+            if "lock" not in error.problem:
+                raise
+            _clear_stale_locks(mirror.folder)  # of a killed process's git, which lived on a little
+            git(mirror.folder, *wanted, *all_of_it)
         if git(mirror.folder, "rev-parse", "--is-shallow-repository") == "true":
             shutil.rmtree(mirror.folder)  # it would stay shallow
             raise GitError("it is shallow", hint=_UNSHALLOW)

@@ -5,13 +5,14 @@ Importing this module imports Prefect.
 
 from __future__ import annotations
 
+import logging
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow, get_run_logger, tags
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
@@ -87,7 +88,8 @@ def _tags(night: Night) -> tuple[str, ...]:
 def _publish(result: NightResult) -> None:
     """Artifacts on the flow's page. A server that went away takes nothing else with it."""
     try:
-        create_markdown_artifact(result.summary, key=SUMMARY_KEY, description=result.headline)
+        said = f"Night {result.night.date}: what moved, worst first"
+        create_markdown_artifact(result.summary, key=SUMMARY_KEY, description=said)
         if table := night_table(result.drift):
             create_table_artifact(table, key=TABLE_KEY, description="Every pair, worst first")
     except Exception as error:
@@ -116,7 +118,8 @@ def call_nightly(
     call = _Call(terminal)
     token = _call.set(call)
     try:
-        state = nightly(str(project.root), seed, only_stale, jobs, return_state=True)
+        with tags("nightly"):
+            state = nightly(str(project.root), seed, only_stale, jobs, return_state=True)
         if call.result is None:
             state.result()  # raises what broke it
             raise AssertionError(f"no night, and no error: {state}")
@@ -127,6 +130,24 @@ def call_nightly(
     finally:
         _call.reset(token)
     return call.result
+
+
+def _log(result: NightResult) -> None:
+    """What isn't as it was, in the flow's log: a reader of the page needn't open the artifact."""
+    logger = get_run_logger()
+    for row in night_table(result.drift):
+        level = _LEVELS.get(row["standing"], logging.DEBUG)
+        logger.log(level, "%s", printable(f"{row['standing']}: {row['pair']}  {row['what']}"))
+    logger.info("%s", printable(result.headline))
+
+
+_LEVELS = {
+    "broken": logging.ERROR,
+    "worse": logging.WARNING,
+    "better": logging.INFO,
+    "mended": logging.INFO,
+    "back to usual": logging.INFO,
+}
 
 
 def _flow_run_name() -> str:
@@ -151,7 +172,7 @@ def nightly(
     call.result = result = run_nightly(
         Project(Path(project)), seed, only_stale, jobs, call.terminal
     )
-    get_run_logger().info("%s", printable(result.headline))
+    _log(result)
     if result.outcome is Outcome.PASSED:
         return Completed(message=result.headline)
     return Failed(message=f"{result.headline}; exit code {result.outcome.value}")
