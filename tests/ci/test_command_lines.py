@@ -107,6 +107,7 @@ class TestRefusal:
 
     def test_a_pattern_needs_a_command_and_its_options(self) -> None:
         assert why_unknown(("run", "MODEL", "...", "--hardware", "NAME")) is None
+        assert why_unknown(("flow", "...")) is None
         assert why_unknown(("run", "MODEL", "--hardwear")) == "no option --hardwear"
         assert why_unknown(("hardware", "lost")) == "no command lost"
         assert "run" in app_command().commands
