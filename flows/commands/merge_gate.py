@@ -125,11 +125,14 @@ def _tell(result: MergeGateResult, pull: PullRequest | None) -> Outcome:
     """The job summary and the comment. What fails here is said, and hides no verdict."""
     from flows.github_comment import append_summary, put_comment
 
-    worst = Outcome.PASSED
+    told = Outcome.PASSED
     try:
         append_summary(result.markdown, os.environ)
-        if pull is not None:
-            put_comment(pull, result.markdown, result.marker)
     except RecipeError as error:
-        worst = report_error(error)
-    return worst
+        told = report_error(error)
+    if pull is not None:
+        try:
+            put_comment(pull, result.markdown, result.marker)
+        except RecipeError as error:
+            told = report_error(error)
+    return told
