@@ -10,7 +10,8 @@ import pytest
 
 import flows.engine
 import flows.merge_gate
-from flows.merge_gate import MergeGateResult, MergeRequest
+import flows.merge_result
+from flows.merge_result import MergeGateResult, MergeRequest
 from flows.places import Project
 from flows.terminal import Terminal
 from stages.evaluation.merge_facts import PairSides
@@ -50,6 +51,7 @@ class Gate:
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     made = Gate(tmp_path)
     monkeypatch.setattr(flows.merge_gate, "call_merge_gate", made.call)
+    monkeypatch.setattr(flows.merge_result, "judge_idle", lambda *_: None)
     monkeypatch.setattr(flows.engine, "flow_engine", lambda project: contextlib.nullcontext())
     for name in ("GITHUB_STEP_SUMMARY", "GITHUB_EVENT_PATH"):
         monkeypatch.delenv(name, raising=False)
