@@ -33,6 +33,7 @@ from flows.dvc_nodes import Node, make_nodes
 from flows.dvc_prints import MISSING, DvcPrints, Print
 from flows.dvc_remote import Moved
 from flows.dvc_runs import RunCache, may_be_restored, may_be_saved
+from flows.leftovers import remove_leftovers
 from stages.errors import InputError
 
 _ROLLBACK = "the run-cache keeps all results: `git checkout dvc.lock`, or delete it, and run again"
@@ -150,7 +151,8 @@ class DvcGraph:
         self.finish(name)
 
     def begin(self, name: str) -> None:
-        """Notes the inputs of a stage that is about to run, and removes its old outputs.
+        """Notes the inputs of a stage that is about to run, and removes its old outputs, and what a
+        killed run of it left beside them.
 
         Raises:
             InputError: a dependency is missing.
@@ -162,6 +164,8 @@ class DvcGraph:
                 if not out.persist:
                     out.remove()
                 Path(out.fs_path).parent.mkdir(parents=True, exist_ok=True)
+            outputs = [Path(out.fs_path) for out in stage.outs]
+            remove_leftovers(outputs, Path(self._repo.root_dir))
 
     def finish(self, name: str) -> None:
         """Saves what a stage wrote to the cache, and that it did to the run-cache.
