@@ -102,7 +102,7 @@ def test_the_pages_that_it_leads_to_are_there() -> None:
     "shown",
     [
         ("all passed", "exit code 6"),
-        ("[1/2] gate  PASS  P99 80 us  0.4 s", "...", "1 model, all passed", "..."),
+        ("[1/2] gate  PASS  P99 90 us  0.4 s", "...", "1 model, all passed", "..."),
         ("...", "exit code 6", "1 model, all passed"),
         ("[1/2] gate  PASS  P99 120 us  0.4 s", "..."),
         ("1 model, all passed", "exit code 6"),
