@@ -59,8 +59,9 @@ def measure(size: str, project: Project) -> Iterator[tuple[str, EngineCost]]:
             done = subprocess.run(
                 command, stdout=subprocess.PIPE, check=True, text=True, env=shared
             )
-            figures = done.stdout.split()[-5:]
-            yield what, EngineCost(*map(float, figures[:4]), int(figures[4]))
+            wall, own, server, commands, steps = done.stdout.split()[-5:]
+            seconds = (float(wall), float(own), float(server), float(commands))
+            yield what, EngineCost(*seconds, int(steps))
 
 
 def build(root: Path, size: str, project: Project) -> None:

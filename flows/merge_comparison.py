@@ -26,6 +26,8 @@ from stages.evaluation.merge_rule import MergeLimits, judge_merge
 from stages.evaluation.merge_words import first_line
 from stages.report.merge_report import MergeReport
 
+HEAD, BASE = "head", "base"
+"""The workspaces."""
 _PLACED = SideFacts(answered=frozenset({"normalize"}))
 """A side that has a model which wasn't run, since the other side's can't be."""
 
@@ -47,7 +49,7 @@ def compare(
             opened = open_workspace(project, name, side.tree, side.overlay, terminal.say)
             return stack.enter_context(opened)
 
-        head, base = lend(source.head, "head"), lend(source.base, "base")
+        head, base = lend(source.head, HEAD), lend(source.base, BASE)
         prints = _head_prints(head, source)
         affected = affected_pairs(_base_prints(base, notes), prints, source.renamed)
         terminal.say(_plan(affected, source))
