@@ -62,6 +62,8 @@ _CURES = (
     (".lock': file exists", "another git works there: wait for it, or delete the lock it left"),
     ("promisor", "the repository is a partial clone: fetch its objects there with "
      "`git fetch --refetch --no-filter`"),
+    ("repository corruption", "the repository is a partial clone (`git fetch --refetch "
+     "--no-filter` there), or damaged (`git fsck` there)"),
 )  # fmt: skip
 
 

@@ -23,7 +23,8 @@ from prefect.utilities.annotations import allow_failure
 
 from flows.board import Step
 from flows.cores import usable_cores
-from flows.dvc_graph import DvcGraph, Node, open_graph
+from flows.dvc_graph import DvcGraph, open_graph
+from flows.dvc_nodes import Node
 from flows.file_lock import file_lock
 from flows.interrupts import stopped_by_interrupt
 from flows.matrix_request import MatrixRequest, MatrixResult, Standing
@@ -57,10 +58,10 @@ def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
     """
     root = request.root.resolve()
     with (
-        file_lock(root / _LOCK_FILE, f"the results of {root.name}", terminal.say),
+        file_lock(root / _LOCK_FILE, f"the results of {root.name}", terminal.say) as lock,
         open_graph(root) as graph,
     ):
-        session = _open_session(root, graph, request, terminal)
+        session = _open_session(root, graph, request, lock, terminal)
         try:
             if session.stale:
                 _run_stale(session, request)
@@ -73,7 +74,7 @@ def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
 
 
 def _open_session(
-    root: Path, graph: DvcGraph, request: MatrixRequest, terminal: Terminal
+    root: Path, graph: DvcGraph, request: MatrixRequest, lock: int, terminal: Terminal
 ) -> MatrixSession:
     order = graph.select(_names(graph.nodes, request))
     _make_baseline_folders(root, graph.nodes)
@@ -85,7 +86,7 @@ def _open_session(
         order=order,
         stale=stale,
         forced=forced,
-        commands=StageCommands(request.jobs or usable_cores(), root),
+        commands=StageCommands(request.jobs or usable_cores(), root, lock),
         progress=Progress(terminal, len(stale)),
     )
 

@@ -9,7 +9,6 @@ import logging
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from prefect import flow, get_run_logger, tags
@@ -32,7 +31,7 @@ from flows.night_rows import Night, begin_night, project_commit
 from flows.outcomes import printable
 from flows.overlay import Overlay
 from flows.params import load_params
-from flows.places import Project
+from flows.places import Project, project_at
 from flows.stage_calls import Stage
 from flows.terminal import Terminal
 from flows.workspace import open_workspace
@@ -161,17 +160,16 @@ def _flow_run_name() -> str:
 
 @flow(name="nightly", flow_run_name=_flow_run_name)
 def nightly(
-    project: str, seed: int | None = None, only_stale: bool = False, jobs: int | None = None
+    project: str = "", seed: int | None = None, only_stale: bool = False, jobs: int | None = None
 ) -> State[Any]:
     """The whole matrix with fresh seeds, appended to the history, and what moved, worst first.
 
-    `project` is the folder that holds params.yaml. `seed` is the date as YYYYMMDD unless given.
-    `only_stale` brings the project's own checkout up to date instead.
+    `project` is the folder that holds params.yaml; empty means this worker's own. `seed` is
+    the date as YYYYMMDD unless given. `only_stale` brings the project's own checkout up to date
+    instead.
     """
     call = _call.get() or _Call(Terminal())
-    call.result = result = run_nightly(
-        Project(Path(project)), seed, only_stale, jobs, call.terminal
-    )
+    call.result = result = run_nightly(project_at(project), seed, only_stale, jobs, call.terminal)
     _log(result)
     if result.outcome is Outcome.PASSED:
         return Completed(message=result.headline)

@@ -150,7 +150,6 @@ class _Checkout:
             self._seed_lock_file(tree)
             params = self._content(tree, PARAMS_FILE) if overlay.params else b""
             lay_over(places.folder, overlay, params)
-            _make_baseline_folders(places.folder)
         finally:
             self._drop_scratch()
 
@@ -257,13 +256,6 @@ def _sweep(root: Path, tracked: set[str], kept: frozenset[str]) -> None:
     for folder in reversed(visited[1:]):
         if not os.listdir(folder):
             os.rmdir(folder)
-
-
-def _make_baseline_folders(folder: Path) -> None:
-    """A folder for each device: Git keeps no empty ones, and gates depend on theirs."""
-    project = Project(folder)
-    for spec in project.hardware_specs.glob("*.yaml"):
-        project.baseline(spec.stem, "").parent.mkdir(parents=True, exist_ok=True)
 
 
 def _remove(path: Path) -> None:

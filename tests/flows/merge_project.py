@@ -23,7 +23,15 @@ from tests.flows.sample_reports import FALLBACK, LATENCY, REPORTS, write_report
 from tests.flows.small_models import save
 
 DEVICE = "npu_tiny"
-_TAKEN = ("stages", "flows", "models/*.py", ".dvc/config", ".dvcignore", "dvc.yaml")
+_TAKEN = (
+    "stages",
+    "flows",
+    "models/*.py",
+    ".dvc/config",
+    ".dvc/.gitignore",
+    ".dvcignore",
+    "dvc.yaml",
+)
 PARAMS = """matrix:
   models: [net_a, net_b]
   hardware: [npu_tiny]

@@ -8,18 +8,26 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowFilter,
+    FlowFilterName,
+)
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.engine import drain
 from flows.flow_server import FlowServer
-from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, MergeGateResult, MergeRequest, call_merge_gate
+from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, call_merge_gate
+from flows.merge_result import MergeGateResult, MergeRequest
 from flows.places import CACHE_VARIABLE, PairPlaces, Project
 from flows.terminal import Terminal
-from flows.workspace import workspace_folder
 from stages.errors import Outcome
 from stages.evaluation.merge_rule import PairVerdict
 from stages.gate import accept_baseline
@@ -27,7 +35,6 @@ from tests.flows.command import REPOSITORY, recipe
 from tests.flows.git_repositories import Repository
 from tests.flows.merge_project import DEVICE, PARAMS, activated, make_merge_project, write_model
 
-NAME = "merge gate: main..working tree"
 SLOWER = re.compile(
     r"FAIL: net_b on npu_tiny: P99 [\d.]+ us -> [\d.]+ us \(\+[\d.]+ %, limit \+5 %\); "
     r"now on the host: Atan_3 \(Atan isn't in the operator list of npu_tiny\)"
@@ -105,18 +112,25 @@ def test_its_reports_say_so(blocked: MergeGateResult, merged: tuple[Repository, 
 
 def test_the_flow_run_reads_well_in_prefect(blocked: MergeGateResult) -> None:
     drain()
-    with get_client(sync_client=True) as client:
-        runs = [
-            run for run in client.read_flow_runs() if run.name == "merge gate: main..working tree"
-        ]
-        artifacts = {artifact.key: artifact for artifact in client.read_artifacts()}
-    newest = max(runs, key=lambda run: run.created or 0)
-    assert {"merge gate", "base main"} <= set(newest.tags)
-    assert newest.state is not None
-    assert newest.state.name == "Failed"
-    assert newest.state.message == f"{blocked.headline}; exit code 6"
+    run, artifacts = latest_run()
+    assert run.name == "merge gate: main..working tree"
+    assert {"merge gate", "base main"} <= set(run.tags)
+    assert run.state.is_failed()
+    assert run.state.message == f"{blocked.headline}; exit code 6"
     assert artifacts[SUMMARY_KEY].description == blocked.headline
-    assert "net_b" in str(artifacts[TABLE_KEY].data)
+    assert artifacts[SUMMARY_KEY].data == blocked.markdown
+    assert "net_b" in artifacts[TABLE_KEY].data
+
+
+def latest_run() -> tuple[Any, dict[str | None, Any]]:
+    """The newest run of the flow, and its artifacts by key."""
+    with get_client(sync_client=True) as client:
+        named = FlowFilter(name=FlowFilterName(any_=["merge gate"]))
+        newest = FlowRunSort.START_TIME_DESC
+        (run,) = client.read_flow_runs(flow_filter=named, sort=newest, limit=1)
+        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+        found = client.read_artifacts(artifact_filter=wanted)
+        return run, {artifact.key: artifact for artifact in found}
 
 
 def test_the_same_merge_again_gives_the_same_bytes(
@@ -135,7 +149,7 @@ def test_an_accepted_baseline_lets_it_through(
     merged: tuple[Repository, Project], blocked: MergeGateResult
 ) -> None:
     repository, project = merged
-    results = PairPlaces(workspace_folder(project, "head") / "results", "net_b", DEVICE)
+    results = PairPlaces(blocked.results, "net_b", DEVICE)
     baseline = project.baseline(DEVICE, "net_b")
     accept_baseline(results.benchmark, results.validation, baseline)
     try:
@@ -160,6 +174,8 @@ def test_the_command_says_the_verdict_first_and_exits_with_it(
     ended = recipe(*wanted, cwd=project.root, **variables)
     assert ended.code == 6, ended.err
     assert ended.out.splitlines()[0] == blocked.headline
+    accept = f"recipe baseline accept net_b --hardware npu_tiny --out {blocked.results}"
+    assert f"  to let it in: {accept}\n" in ended.out
     assert summary.read_text() == (tmp_path / "merge-gate" / "report.md").read_text()
     assert summary.read_text() == blocked.markdown
 

@@ -140,7 +140,6 @@ def test_results_and_lock_stay_and_strangers_go(made: tuple[Repository, Project]
     }
     assert held["stages/compile.py"] == b"VERSION = 1\n"
     assert "gone" not in folders
-    assert "baselines" in folders
     assert "stray" not in folders
 
 
