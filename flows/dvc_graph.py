@@ -59,6 +59,8 @@ class DvcGraph:
         self._stages = {
             stage.addressing: stage for stage in graph if isinstance(stage, PipelineStage)
         }
+        # What isn't linked to the cache needs no second look there, which costs more than the copy.
+        self._relinks = not {"hardlink", "symlink"}.isdisjoint(repo.cache.local.cache_types)
         self.nodes: Mapping[str, Node] = make_nodes(repo, graph, self._stages)
 
     def select(self, names: Collection[str] | None = None) -> list[str]:
@@ -182,7 +184,7 @@ class DvcGraph:
                             f"{name} ended without writing {out.def_path}",
                             hint="let its command write what dvc.yaml lists, or mend the list",
                         )
-                    out.add()
+                    out.add(relink=self._relinks)
                     self._note_output(out, Print(out.meta, out.hash_info))
                 if may_be_saved(stage):
                     self._runs.save(stage)
