@@ -196,9 +196,11 @@ def _completed(answer: NodeAnswer) -> State[Any]:
     return Completed(message=said)
 
 
-def _restored(answer: NodeAnswer) -> State[Any]:
+def _spared(answer: NodeAnswer) -> State[Any]:
+    """A step that didn't have to run."""
     state = _completed(answer)
-    return state if state.is_failed() else Completed(name="Restored", message=state.message)
+    name = answer.standing.capitalize()
+    return state if state.is_failed() else Completed(name=name, message=state.message)
 
 
 def _failed(answer: NodeAnswer) -> State[Any]:
@@ -211,8 +213,8 @@ def _skipped(answer: NodeAnswer) -> State[Any]:
 
 
 _STATES = {
-    Standing.FRESH: _restored,
-    Standing.RESTORED: _restored,
+    Standing.FRESH: _spared,
+    Standing.RESTORED: _spared,
     Standing.RAN: _completed,
     Standing.FAILED: _failed,
     Standing.SKIPPED: _skipped,
