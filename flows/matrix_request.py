@@ -16,6 +16,8 @@ from stages.errors import Outcome
 from stages.report.facts import PairFacts, gather_facts
 
 RESULTS_FOLDER = "results"
+LOCK_FILE = Path(".dvc", "tmp", "recipe-run.lock")
+"""Held by who brings a folder up to date."""
 
 
 class Standing(StrEnum):
