@@ -33,7 +33,7 @@ from flows.dvc_nodes import Node, make_nodes
 from flows.dvc_prints import MISSING, DvcPrints, Print
 from flows.dvc_remote import Moved
 from flows.dvc_runs import RunCache, may_be_restored, may_be_saved
-from flows.leftovers import remove_leftovers
+from flows.leftovers import remove_leftovers, sweep_cache
 from stages.errors import InputError
 
 _ROLLBACK = "the run-cache keeps all results: `git checkout dvc.lock`, or delete it, and run again"
@@ -198,6 +198,10 @@ class DvcGraph:
             except DvcException as error:
                 raise InputError(f"the results of {name} can't be saved: {error}") from error
             self._note_done(stage)
+
+    def sweep(self) -> None:
+        """Removes what killed runs left in the cache."""
+        sweep_cache(Path(self._repo.cache.local.path))
 
     def record(self) -> None:
         """Writes dvc.lock once for all that was restored or ran, whole or not at all."""

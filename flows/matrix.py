@@ -64,6 +64,7 @@ def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
         session = _open_session(root, graph, request, lock, terminal)
         try:
             if session.stale:
+                graph.sweep()
                 _run_stale(session, request)
         finally:
             graph.record()

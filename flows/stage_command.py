@@ -128,7 +128,7 @@ class StageCommands:
             output.seek(0)
             text = output.read().decode(errors="replace")
         if self._stopped:
-            code = int(Outcome.INTERRUPTED)
+            code, text = int(Outcome.INTERRUPTED), "error: interrupted"
         return CommandEnd(code, text, time.perf_counter() - began)
 
 

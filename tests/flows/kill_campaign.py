@@ -183,12 +183,13 @@ def _lines(log: Path) -> int:
 
 
 def _hidden(project: MatrixProject) -> list[str]:
-    """Hidden files where only a killed writer leaves them."""
+    """Hidden files where only a killed writer leaves them; but for DVC's own, which are swept from
+    its cache an hour later."""
     found = [
         path.relative_to(project.root).as_posix()
         for folder in ("results", ".dvc")
         for path in (project.root / folder).rglob(".*")
-        if path.name not in _KNOWN_HIDDEN
+        if path.name not in _KNOWN_HIDDEN and not (folder == ".dvc" and path.suffix == ".tmp")
     ]
     return sorted(found)
 
