@@ -42,7 +42,11 @@ Bindings = Annotated[
 ]
 Quantization = Annotated[
     Path | None,
-    typer.Option("--quantization", metavar="FILE", help="A quantisation configuration."),
+    typer.Option(
+        "--quantization",
+        metavar="FILE",
+        help="A quantisation file; else the model's own, where it has one.",
+    ),
 ]
 OutFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The folder for what this writes.")

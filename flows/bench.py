@@ -99,7 +99,7 @@ def measure_pair(model: str, hardware: str, out: Path) -> Iterator[StageCost]:
         Stage.VALIDATE: [places.package, *there, "--normalized", places.normalized,
                          "--out", places.validation],
         Stage.BENCHMARK: [places.package, *there, "--out", places.benchmark],
-        Stage.GATE: [places.benchmark, "--out", places.gate],
+        Stage.GATE: [places.benchmark, "--validation", places.validation, "--out", places.gate],
         Stage.THERMAL_STRESS: [places.package, *there, "--out", places.stress],
     }  # fmt: skip
     for stage, given in arguments.items():

@@ -95,14 +95,18 @@ def call_of(step: Step, request: RunRequest) -> StageCall:
                 places.normalized,
                 spec,
                 places.validation,
-                request.baseline(pair),
                 params,
             )
         case Stage.BENCHMARK:
             return partial(stage_calls.benchmark, places.package, spec, places.benchmark, params)
         case Stage.GATE:
             return partial(
-                stage_calls.gate, places.benchmark, request.baseline(pair), places.gate, params
+                stage_calls.gate,
+                places.benchmark,
+                places.validation,
+                request.baseline(pair),
+                places.gate,
+                params,
             )
         case Stage.THERMAL_STRESS:
             return partial(stage_calls.thermal_stress, places.package, spec, places.stress, params)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from stages.hardware.summary import SpecRow
-    from stages.normalizer.registry import RegistryEntry
+    from stages.normalizer.registry_entry import RegistryEntry
 
 
 def hardware_table(rows: Sequence[SpecRow]) -> Table:

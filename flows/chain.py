@@ -20,7 +20,7 @@ CHAIN = (
     Link(Stage.COMPILE, (Stage.NORMALIZE,)),
     Link(Stage.VALIDATE, (Stage.NORMALIZE, Stage.COMPILE)),
     Link(Stage.BENCHMARK, (Stage.COMPILE,)),
-    Link(Stage.GATE, (Stage.BENCHMARK,)),
+    Link(Stage.GATE, (Stage.BENCHMARK, Stage.VALIDATE)),
     Link(Stage.THERMAL_STRESS, (Stage.COMPILE,)),
 )
 """In an order in which every stage comes after what it needs."""

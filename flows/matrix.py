@@ -24,6 +24,7 @@ from prefect.utilities.annotations import allow_failure
 from flows.board import Step
 from flows.cores import usable_cores
 from flows.dvc_graph import DvcGraph, Node, open_graph
+from flows.file_lock import file_lock
 from flows.interrupts import stopped_by_interrupt
 from flows.matrix_request import MatrixRequest, MatrixResult, Standing
 from flows.matrix_session import MatrixSession, NodeAnswer, forced_names
@@ -31,7 +32,6 @@ from flows.matrix_table import matrix_rows
 from flows.outcomes import printable
 from flows.progress import Progress
 from flows.requests import Pair
-from flows.run_lock import held_alone
 from flows.stage_calls import Stage
 from flows.stage_command import StageCommands
 from flows.terminal import Terminal
@@ -56,7 +56,7 @@ def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
     """
     root = request.root.resolve()
     with (
-        held_alone(root / _LOCK_FILE, f"the results of {root.name}", terminal.say),
+        file_lock(root / _LOCK_FILE, f"the results of {root.name}", terminal.say),
         open_graph(root) as graph,
     ):
         session = _open_session(root, graph, request, terminal)

@@ -30,20 +30,18 @@ def request_model(word: str, project: Project, samples: Path | None = None) -> M
     """The request for a word on the command line.
 
     Raises:
-        InputError: neither a registry name, nor a file that exists, nor a function; or no folder
-            can have the file's name.
+        InputError: neither a registry name, nor a file that exists, nor a function; the registry's
+            entry is wrong; or no folder can have the file's name.
     """
+    if _is_registered(word, project):
+        return ModelRequest(word, word, project, samples)
     path = Path(word)
     name = model_name(word)
     if path.suffix == ".onnx" or path.exists():
         if not path.is_file():
-            raise InputError(
-                f"no model file {path.name!r}",
-                where=word,
-                hint="give the path of an .onnx file, or a name that `recipe models list` prints",
-            )
+            raise _no_file(word, path, project)
     elif not _FUNCTION.fullmatch(word):
-        _require_registered(word, project)
+        raise _unknown(word, project)
     if not name.strip("."):
         raise InputError(
             f"no folder can be called {name!r}", where=word, hint="rename the model's file"
@@ -59,16 +57,23 @@ def model_name(word: str) -> str:
     return path.stem if path.suffix == ".onnx" or path.is_file() else word
 
 
-def _require_registered(word: str, project: Project) -> None:
-    import difflib
-
+def _is_registered(word: str, project: Project) -> bool:
+    """Whether the registry knows the word; what it says of the model is checked on the way."""
     from stages.normalizer.registry import load_registry
 
-    known = list(load_registry(project.registry).entries)
-    if word not in known:
-        near = difflib.get_close_matches(word, known, n=5, cutoff=0.4) or known[:8]
-        raise InputError(
-            f"no model {word!r}",
-            where=str(project.registry),
-            hint=f"give an .onnx file, package.module:function, or one of: {', '.join(near)}",
-        )
+    return load_registry(project.registry).entries.get(word) is not None
+
+
+def _no_file(word: str, path: Path, project: Project) -> InputError:
+    hint = "give the path of an .onnx file, or a name that `recipe models list` prints"
+    if not path.is_dir():
+        return InputError(f"no model file {path.name!r}", where=word, hint=hint)
+    if _is_registered(path.name, project):
+        hint = f"give the path of an .onnx file, or the model's name: {path.name}"
+    return InputError(f"{path.name!r} is a folder, not a model file", where=word, hint=hint)
+
+
+def _unknown(word: str, project: Project) -> InputError:
+    from stages.normalizer.registry import load_registry, no_such_model
+
+    return no_such_model(word, load_registry(project.registry))

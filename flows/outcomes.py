@@ -15,7 +15,7 @@ MEANINGS = {
     Outcome.BAD_HARDWARE_SPEC: "a hardware spec is wrong",
     Outcome.COMPILE_REFUSED: "no recipe exists for this model on this device",
     Outcome.VALIDATION_FAILED: "validation failed",
-    Outcome.GATE_FAILED: "gate failed: slower than the baseline allows",
+    Outcome.GATE_FAILED: "gate failed: slower than the baseline allows, or a fusion lost",
     Outcome.STRESS_FAILED: "stress failed: too slow when hot",
     Outcome.BAD_PACKAGE: "a package is damaged, or was made for something else",
     Outcome.DEVICE_ERROR: "a device can't be reached, or two equal runs differ",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -12,11 +13,19 @@ from stages.errors import InputError
 
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]  # YAML has lists
 Ratio = Annotated[float, Field(ge=1)]
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class MatrixParams(_Section):
+    """The models and devices that dvc.yaml spans."""
+
+    models: Names = ()
+    hardware: Names = ()
 
 
 class NormalizeParams(_Section):
@@ -62,8 +71,9 @@ class StressParams(_Section):
 
 
 class Params(_Section):
-    """The whole file, one section a stage."""
+    """The whole file: the matrix, and one section a stage."""
 
+    matrix: MatrixParams = MatrixParams()
     normalize: NormalizeParams = NormalizeParams()
     validate_: Annotated[ValidateParams, Field(alias="validate")] = ValidateParams()
     benchmark: BenchmarkParams = BenchmarkParams()
@@ -94,7 +104,9 @@ def load_params(path: Path) -> Params:
     """The parameters in the file.
 
     Raises:
-        InputError: the file is missing, isn't YAML, or a value is wrong; names the key.
+        InputError: the file is missing, isn't YAML, or a value is wrong; names the key. The matrix
+            may name only models and devices that lie beside the file, in models/ and
+            hardware_specs/.
     """
     hint = "see the params.yaml that comes with the project for every key and its unit"
     try:
@@ -108,10 +120,35 @@ def load_params(path: Path) -> Params:
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise InputError("the parameters aren't YAML", where=where, hint=hint) from error
     try:
-        return Params.model_validate(content or {})
+        params = Params.model_validate(content or {})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"
         raise InputError(
             f"{key} = {first['input']!r}: {first['msg'].lower()}", where=str(path), hint=hint
         ) from error
+    root = path.parent
+    models = [model.parent.name for model in root.glob("models/*/model.yaml")]
+    devices = [spec.stem for spec in root.glob("hardware_specs/*.yaml")]
+    _check_names("matrix.models", "model", params.matrix.models, models, path)
+    _check_names("matrix.hardware", "hardware", params.matrix.hardware, devices, path)
+    return params
+
+
+def _check_names(
+    key: str, what: str, names: Sequence[str], known: Sequence[str], path: Path
+) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(
+                f"{key} names {name!r} twice", where=str(path), hint="give each name once"
+            )
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=5, cutoff=0.4) or sorted(known)[:8]
+            raise InputError(
+                f"{key}: no {what} {name!r}",
+                where=str(path),
+                hint=f"give one of: {', '.join(near)}" if near else f"there is no {what} yet",
+            )

@@ -11,6 +11,7 @@ from stages.errors import InputError
 PARAMS_FILE = "params.yaml"
 ROOT_VARIABLE = "RECIPE_ROOT"
 CACHE_VARIABLE = "RECIPE_CACHE"
+WORKSPACES = "workspaces"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,19 @@ class Project:
 
     @property
     def registry(self) -> Path:
-        """The models known by name."""
-        return self.root / "models" / "registry.yaml"
+        """The models known by name, a folder each."""
+        return self.root / "models"
 
     @property
     def cache(self) -> Path:
         """What may be deleted at any time: downloads, built models, the flow server's database."""
         named = os.environ.get(CACHE_VARIABLE)
-        return Path(named) if named else self.root / ".cache"
+        if named:
+            return Path(named)
+        home = self.root.resolve().parent
+        if home.name == WORKSPACES and (home / f".{self.root.name}.lock").exists():
+            return home.parent  # a workspace lies in the cache of its project, and shares it
+        return self.root / ".cache"
 
     def baseline(self, hardware: str, model: str) -> Path:
         """The accepted facts of one pair; may not exist."""
@@ -78,7 +84,7 @@ class PairPlaces:
 
     @property
     def normalized(self) -> Path:
-        """model.onnx, samples.npz, normalize.json: shared by all devices."""
+        """model.onnx, samples.npz, normalize.json, quantization.yaml: shared by all devices."""
         return self.out / "normalized" / self.model
 
     @property

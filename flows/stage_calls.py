@@ -89,9 +89,7 @@ def compile_package(
     return _timed(Stage.COMPILE, work, package)
 
 
-def validate(
-    package: Path, normalized: Path, spec: Path, out: Path, baseline: Path | None, params: Params
-) -> StageResult:
+def validate(package: Path, normalized: Path, spec: Path, out: Path, params: Params) -> StageResult:
     """Runs the stage with the limits of the parameters."""
     from stages.validate import ValidationLimits
     from stages.validate import validate as run
@@ -99,7 +97,7 @@ def validate(
     limits = ValidationLimits(**params.validate_.model_dump())
 
     def work() -> str:
-        return run(package, normalized, spec, out, limits=limits, baseline=baseline).verdict
+        return run(package, normalized, spec, out, limits=limits).verdict
 
     return _timed(Stage.VALIDATE, work, out)
 
@@ -115,7 +113,9 @@ def benchmark(package: Path, spec: Path, out: Path, params: Params) -> StageResu
     return _timed(Stage.BENCHMARK, work, out)
 
 
-def gate(measured: Path, baseline: Path | None, out: Path, params: Params) -> StageResult:
+def gate(
+    measured: Path, validated: Path, baseline: Path | None, out: Path, params: Params
+) -> StageResult:
     """Runs the stage with the limits of the parameters."""
     from stages.gate import GateLimits
     from stages.gate import gate as run
@@ -123,7 +123,7 @@ def gate(measured: Path, baseline: Path | None, out: Path, params: Params) -> St
     limits = GateLimits(**params.gate.model_dump())
 
     def work() -> str:
-        return run(measured, baseline, out, limits=limits).verdict
+        return run(measured, validated, baseline, out, limits=limits).verdict
 
     return _timed(Stage.GATE, work, out)
 

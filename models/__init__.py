@@ -1,1 +1,1 @@
-"""Models the project is tried on: the registry, and functions that build or export them."""
+"""Models the project is tried on: a folder each, and functions that build or export them."""

@@ -13,7 +13,13 @@ from stages.errors import DeviceError
 from stages.evaluation.gate_rule import Conditions
 from stages.evaluation.latency import LatencySummary, summarize
 from stages.evaluation.package_facts import Roofline, roofline
-from stages.evaluation.report_files import report_text, table_text
+from stages.evaluation.report_files import (
+    METRICS_FILE,
+    Metrics,
+    metrics_text,
+    report_text,
+    table_text,
+)
 from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
 from stages.package import read_package, require_spec
@@ -23,6 +29,7 @@ from stages.trace.spans import Timeline
 
 REPORT_FILE = "benchmark.json"
 SAMPLES_FILE = "samples.csv"
+GROUPS_FILE = "groups.csv"
 TRACE_FILE = "trace.json"
 _RUNS_COMPARED = 5
 
@@ -38,7 +45,7 @@ class TransferTime:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What the stage measured. `engines`, `transfers` and `groups` are of the jitter-free run."""
+    """What the stage measured. `engines` and `transfers` are of the jitter-free run."""
 
     device: str
     package: str
@@ -47,7 +54,6 @@ class Benchmark:
     roofline: Roofline
     engines: dict[str, TrackTime]
     transfers: TransferTime
-    groups: dict[str, int]
     energy_nanojoules: int
     peak_celsius: float
     throttled_runs: int
@@ -55,16 +61,24 @@ class Benchmark:
     def as_json(self) -> dict[str, object]:
         """Plain data for the report."""
         content = asdict(self)
-        content["groups_ns"] = content.pop("groups")
         content["p99_over_p50"] = round(float(self.latency.p99_over_p50), 4)
         content["roofline"] |= {"bound_ns": self.roofline.bound_ns, "ratio": self.roofline.ratio}
         return content
+
+    def metrics(self) -> Metrics:
+        """Latency in nanoseconds, its tail, and how far it lies above the least possible time."""
+        return {
+            "p50_ns": self.latency.p50_ns,
+            "p99_ns": self.latency.p99_ns,
+            "p99_over_p50": float(self.latency.p99_over_p50),
+            "over_roofline": self.roofline.ratio,
+        }
 
 
 def benchmark(
     package_dir: Path, hardware: Path, out_dir: Path, *, runs: int, warmup: int, seed: int
 ) -> Benchmark:
-    """Measures a package on the simulated device; writes samples, report and trace.
+    """Measures a package on the simulated device; writes samples, report, groups and trace.
 
     Raises:
         PackageError: the package is damaged, or was made for another spec.
@@ -97,14 +111,16 @@ def benchmark(
         roofline=roofline(package.plan, spec, activity.macs),
         engines=track_times(timeline),
         transfers=_transfers(timeline),
-        groups=group_times(timeline),
         energy_nanojoules=activity.femtojoules(spec.power) // 1_000_000,
         peak_celsius=round(float(heat.junction_celsius.max()), 3),
         throttled_runs=int(np.count_nonzero(heat.clock_dividers > 1)),
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
+        (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
         (folder / SAMPLES_FILE).write_text(_samples_text(samples), encoding="utf-8")
+        groups = table_text(("group", "extent_ns"), group_times(timeline).items())
+        (folder / GROUPS_FILE).write_text(groups, encoding="utf-8")
         trace = chrome_trace(timeline, f"{package.recipe.graph.name} on {spec.name}")
         (folder / TRACE_FILE).write_text(trace, encoding="utf-8")
     return result

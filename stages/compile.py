@@ -11,6 +11,7 @@ from stages.compiler.pipeline import compile_graph
 from stages.compiler.quantization import load_quantization
 from stages.errors import InputError
 from stages.hardware.load import load_spec
+from stages.normalizer.quantization_copy import QUANTIZATION_FILE
 from stages.normalizer.samples import load_samples
 from stages.package import Manifest, Package, file_facts, write_package
 from stages.plan.timing import plan_cycles
@@ -40,6 +41,8 @@ def compile_model(
 ) -> CompileReport:
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
+    The quantisation file is `quantization`, or else the one in the folder, where there is one.
+
     Raises:
         InputError: the folder holds no normalised model, the quantisation file is for another
             model, or the package can't be written.
@@ -50,6 +53,7 @@ def compile_model(
     model_path = normalized_dir / MODEL_FILE
     model = _read_model(model_path)
     graph, constants = import_model(model)
+    quantization = quantization or _own_quantization(normalized_dir)
     ranges = load_quantization(quantization, graph) if quantization is not None else None
     samples = load_samples(normalized_dir / SAMPLES_FILE)
     compiled = compile_graph(graph, constants, spec, ranges, samples[0] if samples else None)
@@ -73,6 +77,11 @@ def compile_model(
         cycles=plan_cycles(compiled.plan, spec),
         package_sha256=written.package_sha256,
     )
+
+
+def _own_quantization(normalized_dir: Path) -> Path | None:
+    path = normalized_dir / QUANTIZATION_FILE
+    return path if path.is_file() else None
 
 
 def _read_model(path: Path) -> onnx.ModelProto:

@@ -8,9 +8,15 @@ from pathlib import Path
 
 from stages.errors import InputError
 from stages.evaluation.baseline import Baseline, Measured, Validated
-from stages.evaluation.gate_rule import GateLimits, decide, differences_between
+from stages.evaluation.gate_rule import Figures, GateLimits, decide
 from stages.evaluation.latency import LatencySummary
-from stages.evaluation.report_files import read_report, report_text
+from stages.evaluation.report_files import (
+    METRICS_FILE,
+    Metrics,
+    metrics_text,
+    read_report,
+    report_text,
+)
 from stages.evaluation.verdict import Check, Verdict
 from stages.normalizer.folders import new_folder
 
@@ -24,7 +30,7 @@ _VALIDATION_FILE = "validation.json"
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """The verdict, why, and both sessions' figures."""
+    """The verdict, why, and the figures of this package and of the accepted one."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -32,6 +38,8 @@ class GateVerdict:
     is_baseline_stale: bool
     latency: LatencySummary
     baseline: LatencySummary | None
+    fused_groups: int
+    baseline_fused_groups: int | None
     package: str
     baseline_package: str | None
 
@@ -39,35 +47,62 @@ class GateVerdict:
         """Plain data for the report."""
         return asdict(self)
 
+    def metrics(self) -> Metrics:
+        """The verdict, and the new P99 over the accepted one."""
+        old = self.baseline
+        over = None if old is None else self.latency.p99_ns / old.p99_ns
+        return {"verdict": self.verdict, "p99_over_baseline": over}
+
 
 def gate(
-    benchmark_dir: Path, baseline: Path | None, out_dir: Path, *, limits: GateLimits
+    benchmark_dir: Path,
+    validation_dir: Path,
+    baseline: Path | None,
+    out_dir: Path,
+    *,
+    limits: GateLimits,
 ) -> GateVerdict:
-    """Compares a benchmark with the baseline and writes `gate.json`. No file, no baseline: NEW.
+    """Compares a package with the accepted one and writes `gate.json`. No file, no baseline: NEW.
 
     Raises:
-        InputError: the benchmark or the baseline can't be read.
+        InputError: a report or the baseline can't be read, or the reports are of two packages.
     """
-    measured = read_report(benchmark_dir / _BENCHMARK_FILE, Measured, "benchmark")
+    measured, validated = _read_reports(benchmark_dir, validation_dir)
     accepted = None
     if baseline is not None and baseline.exists():
         accepted = read_report(baseline, Baseline, "baseline accept")
-    latency, old = measured.latency, accepted.latency if accepted else None
-    differences = differences_between(measured.conditions, accepted.conditions) if accepted else ()
-    decision = decide(latency, old, limits, differences)
+    new = Figures(measured.conditions, measured.latency, validated.fused_groups)
+    decision = decide(new, accepted.figures if accepted else None, limits)
     result = GateVerdict(
         verdict=decision.verdict,
         reasons=decision.reasons,
         checks=decision.checks,
         is_baseline_stale=decision.is_baseline_stale,
-        latency=latency,
-        baseline=old,
+        latency=new.latency,
+        baseline=accepted.latency if accepted else None,
+        fused_groups=new.fused_groups,
+        baseline_fused_groups=accepted.fused_groups if accepted else None,
         package=measured.package,
         baseline_package=accepted.package if accepted else None,
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
+        (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
     return result
+
+
+def _read_reports(benchmark_dir: Path, validation_dir: Path) -> tuple[Measured, Validated]:
+    """The two reports of one package."""
+    measured = read_report(benchmark_dir / _BENCHMARK_FILE, Measured, "benchmark")
+    validated = read_report(validation_dir / _VALIDATION_FILE, Validated, "validate")
+    if measured.package != validated.package:
+        raise InputError(
+            f"benchmark and validation are of different packages: {measured.package} and "
+            f"{validated.package}",
+            where=str(validation_dir),
+            hint="run `recipe validate` and `recipe benchmark` on the same package",
+        )
+    return measured, validated
 
 
 def accept_baseline(benchmark_dir: Path, validation_dir: Path, baseline: Path) -> Baseline:
@@ -77,9 +112,13 @@ def accept_baseline(benchmark_dir: Path, validation_dir: Path, baseline: Path) -
         InputError: a report is missing, the two are of different packages, the validation failed,
             or the baseline can't be written.
     """
-    measured = read_report(benchmark_dir / _BENCHMARK_FILE, Measured, "benchmark")
-    validated = read_report(validation_dir / _VALIDATION_FILE, Validated, "validate")
-    _check_acceptable(measured, validated, validation_dir)
+    measured, validated = _read_reports(benchmark_dir, validation_dir)
+    if validated.verdict != Verdict.PASS:
+        raise InputError(
+            f"the validation of this package says {validated.verdict}",
+            where=str(validation_dir),
+            hint="only a package that passes its validation can be a baseline",
+        )
     accepted = Baseline.of(measured, validated)
     try:
         samples = (benchmark_dir / _SAMPLES_FILE).read_text(encoding="utf-8")
@@ -93,22 +132,6 @@ def accept_baseline(benchmark_dir: Path, validation_dir: Path, baseline: Path) -
             hint="check the folder's permissions and the disk's free space",
         ) from error
     return accepted
-
-
-def _check_acceptable(measured: Measured, validated: Validated, validation_dir: Path) -> None:
-    if validated.verdict != Verdict.PASS:
-        raise InputError(
-            f"the validation of this package says {validated.verdict}",
-            where=str(validation_dir),
-            hint="only a package that passes its validation can be a baseline",
-        )
-    if measured.package != validated.package:
-        raise InputError(
-            f"benchmark and validation are of different packages: {measured.package} and "
-            f"{validated.package}",
-            where=str(validation_dir),
-            hint="run `recipe validate` and `recipe benchmark` on the same package",
-        )
 
 
 def _replace(path: Path, text: str) -> None:

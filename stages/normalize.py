@@ -1,9 +1,10 @@
 """The normalize stage: a model from anywhere -> model.onnx, samples.npz, normalize.json.
 
-model.onnx       static shapes, operator set 17, no initialiser as an input; weights over 2 GB
-                 in model.onnx.data
-samples.npz      sample inputs, see `stages.normalizer.samples`
-normalize.json   what was changed, and how far the result lies from the original
+model.onnx         static shapes, operator set 17, no initialiser as an input; weights over 2 GB
+                   in model.onnx.data
+samples.npz        sample inputs, see `stages.normalizer.samples`
+quantization.yaml  the model's own quantisation file, byte for byte, where it has one
+normalize.json     what was changed, and how far the result lies from the original
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from stages.normalizer.folders import new_folder
 from stages.normalizer.normalize import Normalized, normalize_model, save_model
 from stages.normalizer.proof import Proof, prove_equal
+from stages.normalizer.quantization_copy import QUANTIZATION_FILE, read_quantization
 from stages.normalizer.raising import RECIPE_OPSET
 from stages.normalizer.samples import input_types, load_samples, output_types, save_samples
 from stages.normalizer.sampling import choose_samples
@@ -78,13 +80,16 @@ def normalize(
     """Normalises a model and writes `out_dir`, whole or not at all.
 
     `bindings` override the source's own. Raises `InputError` for whatever is wrong with the model,
-    the bindings, the samples or the folder.
+    the bindings, the samples, the quantisation file or the folder.
     """
+    quantization = read_quantization(source.quantization) if source.quantization else None
     normalized = normalize_model(source, bindings)
     samples, samples_from = choose_samples(source, normalized.graph, seed, sample_count)
     with new_folder(out_dir) as folder:
         save_model(normalized.graph, folder / MODEL_FILE)
         save_samples(folder / SAMPLES_FILE, samples)
+        if quantization is not None:
+            (folder / QUANTIZATION_FILE).write_bytes(quantization)
         proof = prove_equal(source.path, normalized, folder / MODEL_FILE, samples)
         report = _report(source, normalized, proof, samples_from, len(samples), seed)
         text = json.dumps(report.as_json(), indent=2, sort_keys=True, ensure_ascii=False)

@@ -9,7 +9,13 @@ from stages.device.samples import HeatHistory, Samples
 from stages.device.simulated import SimulatedDevice
 from stages.errors import InputError
 from stages.evaluation.latency import LatencySummary
-from stages.evaluation.report_files import report_text, table_text
+from stages.evaluation.report_files import (
+    METRICS_FILE,
+    Metrics,
+    metrics_text,
+    report_text,
+    table_text,
+)
 from stages.evaluation.thermal_run import StressLimits, judge_hot_run
 from stages.evaluation.verdict import Check, Verdict
 from stages.hardware.load import load_spec
@@ -48,6 +54,17 @@ class Stress:
         content = asdict(self)
         content["p99_over_p50"] = round(float(self.latency.p99_over_p50), 4)
         return content
+
+    def metrics(self) -> Metrics:
+        """The verdict, latency on the hot die in nanoseconds, and what the die and clock did."""
+        return {
+            "verdict": self.verdict,
+            "hot_p50_ns": self.latency.p50_ns,
+            "hot_p99_ns": self.latency.p99_ns,
+            "hot_p99_over_p50": float(self.latency.p99_over_p50),
+            "hot_peak_celsius": self.peak_celsius,
+            "throttled_runs": self.throttled_runs,
+        }
 
 
 def thermal_stress(
@@ -96,6 +113,7 @@ def thermal_stress(
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
+        (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
         (folder / HISTORY_FILE).write_text(_history_text(samples, heat), encoding="utf-8")
     return result
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from stages.device.simulated import SimulatedDevice
 from stages.errors import InputError
 from stages.evaluation.accuracy_verdict import Judgement, judge_quantized
-from stages.evaluation.baseline import Baseline
 from stages.evaluation.output_checks import OutputFacts, check_output, missing_output
 from stages.evaluation.package_facts import (
     Fallback,
@@ -21,11 +20,10 @@ from stages.evaluation.package_facts import (
     memory_facts,
 )
 from stages.evaluation.quantized_proof import Proof, Prover
-from stages.evaluation.report_files import read_report, report_text
+from stages.evaluation.report_files import METRICS_FILE, Metrics, metrics_text, report_text
 from stages.evaluation.validation import (
     ValidationLimits,
     check_fallbacks,
-    check_fused_groups,
     check_memory,
     check_rules,
 )
@@ -68,6 +66,23 @@ class Validation:
         """Plain data for the report."""
         return asdict(self) | {"overflows": dict(self.overflows)}
 
+    def metrics(self) -> Metrics:
+        """The verdict, the worst accuracy of all outputs, fallbacks, and memory in bytes."""
+        noise = [facts.sqnr_db for facts in self.outputs if facts.sqnr_db is not None]
+        cosines = [facts.cosine for facts in self.outputs if facts.cosine is not None]
+        errors = [
+            facts.relative_error for facts in self.outputs if facts.relative_error is not None
+        ]
+        judged_by_noise = self.is_quantized
+        return {
+            "verdict": self.verdict,
+            "lowest_cosine": None if judged_by_noise else min(cosines, default=None),
+            "largest_relative_error": None if judged_by_noise else max(errors, default=None),
+            "lowest_sqnr_db": min(noise, default=None) if judged_by_noise else None,
+            "fused_groups": self.fused_groups,
+            "fallback_operators": sum(len(found.operators) for found in self.fallbacks),
+        } | {f"peak_{use.memory}_bytes": use.peak_bytes for use in self.memory}
+
 
 def validate(
     package_dir: Path,
@@ -76,14 +91,13 @@ def validate(
     out_dir: Path,
     *,
     limits: ValidationLimits,
-    baseline: Path | None = None,
 ) -> Validation:
     """Judges a package and writes `validation.json`.
 
     Raises:
         PackageError: the package is damaged, or was made for another spec.
         HardwareSpecError: the spec is wrong.
-        InputError: the normalised model, its samples or the baseline can't be read.
+        InputError: the normalised model or its samples can't be read.
         DeviceError: the package passes the plan rules, and yet the device can't run it.
     """
     spec = load_spec(hardware)
@@ -98,7 +112,6 @@ def validate(
     recipe, plan = package.recipe, package.plan
     hosted = fallbacks(recipe, plan, spec)
     memory = memory_facts(plan, spec)
-    groups = fused_groups(recipe)
     judgement = _judge(compared, limits)
     checks = (
         *rules,
@@ -106,7 +119,6 @@ def validate(
         *judgement.checks,
         check_fallbacks(hosted, limits),
         *check_memory(memory, limits),
-        check_fused_groups(groups, _groups_before(baseline)),
     )
     result = Validation(
         verdict=verdict_of(checks),
@@ -116,20 +128,15 @@ def validate(
         overflows=compared.overflows,
         fallbacks=hosted,
         memory=memory,
-        fused_groups=groups,
+        fused_groups=fused_groups(recipe),
         is_quantized=is_quantized(recipe),
         package=package.manifest.package_sha256,
         proof=compared.proof,
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
+        (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
     return result
-
-
-def _groups_before(baseline: Path | None) -> int | None:
-    if baseline is None or not baseline.exists():
-        return None
-    return read_report(baseline, Baseline, "baseline accept").fused_groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def check_hardware(
 
 @models_app.command("list")
 def list_models(context: typer.Context) -> None:
-    """List the models in models/registry.yaml."""
+    """List the models in models/."""
     from flows.catalogue_tables import models_table
     from stages.normalizer.registry import load_registry
 

@@ -9,6 +9,7 @@ import typer
 
 from flows.arguments import Bindings, Hardware, OutFolder, Quantization, parse_bindings
 from flows.context import options
+from stages.errors import Outcome
 
 if TYPE_CHECKING:
     from flows.stage_calls import StageResult
@@ -20,6 +21,10 @@ Baseline = Annotated[
     Path | None, typer.Option("--baseline", metavar="FILE", help="The accepted facts of the pair.")
 ]
 Runs = Annotated[int | None, typer.Option("--runs", min=1, help="Timed runs; else params.yaml's.")]
+ExitZero = Annotated[
+    bool,
+    typer.Option("--exit-zero", help="Exit 0 whatever the verdict: it is in the report."),
+]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Else params.yaml's.")]
 
 
@@ -75,16 +80,17 @@ def validate(
     ],
     hardware: Hardware,
     out: OutFolder,
-    baseline: Baseline = None,
+    exit_zero: ExitZero = False,
 ) -> None:
-    """Check a package: plan rules, accuracy, memory, fallbacks, fusion."""
+    """Check a package: plan rules, accuracy, memory, fallbacks."""
     from flows import stage_calls
     from flows.places import hardware_path, require_writable
 
     spec = hardware_path(hardware, options(context).project)
     require_writable(out.parent)
     params = options(context).params
-    _finish(context, stage_calls.validate(package, normalized, spec, out, baseline, params), out)
+    result = stage_calls.validate(package, normalized, spec, out, params)
+    _finish(context, result, out, exit_zero)
 
 
 def benchmark(
@@ -110,16 +116,22 @@ def gate(
     measured: Annotated[
         Path, typer.Argument(metavar="BENCHMARK", help="A folder that `recipe benchmark` wrote.")
     ],
+    validated: Annotated[
+        Path,
+        typer.Option("--validation", metavar="DIR", help="A folder that `recipe validate` wrote."),
+    ],
     out: OutFolder,
     baseline: Baseline = None,
+    exit_zero: ExitZero = False,
 ) -> None:
-    """Compare a benchmark with the accepted baseline."""
+    """Compare a package's latency and fusion with the accepted baseline."""
     from flows import stage_calls
     from flows.places import require_writable
 
     require_writable(out.parent)
     params = options(context).params
-    _finish(context, stage_calls.gate(measured, baseline, out, params), out)
+    result = stage_calls.gate(measured, validated, baseline, out, params)
+    _finish(context, result, out, exit_zero)
 
 
 def stress(
@@ -129,6 +141,7 @@ def stress(
     out: OutFolder,
     runs: Runs = None,
     seed: Seed = None,
+    exit_zero: ExitZero = False,
 ) -> None:
     """Time a package on a device that is already hot."""
     from flows import stage_calls
@@ -137,11 +150,14 @@ def stress(
     spec = hardware_path(hardware, options(context).project)
     require_writable(out.parent)
     params = options(context).params.with_stress(runs, seed)
-    _finish(context, stage_calls.thermal_stress(package, spec, out, params), out)
+    result = stage_calls.thermal_stress(package, spec, out, params)
+    _finish(context, result, out, exit_zero)
 
 
-def _finish(context: typer.Context, result: StageResult, out: Path) -> None:
+def _finish(
+    context: typer.Context, result: StageResult, out: Path, exit_zero: bool = False
+) -> None:
     terminal = options(context).terminal
     terminal.say(f"{result.stage}  {result.verdict}  {result.figure}  {result.seconds:.1f} s")
     terminal.say(f"written to {out}")
-    raise typer.Exit(int(result.outcome))
+    raise typer.Exit(int(Outcome.PASSED if exit_zero else result.outcome))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from stages.evaluation.gate_rule import Conditions
+from stages.evaluation.gate_rule import Conditions, Figures
 from stages.evaluation.latency import LatencySummary
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the gate needs of `benchmark.json`."""
+    """What gate and baseline need of `benchmark.json`."""
 
     conditions: Conditions
     latency: LatencySummary
@@ -26,7 +26,7 @@ class HostedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What a baseline needs of `validation.json`."""
+    """What gate and baseline need of `validation.json`."""
 
     verdict: str
     package: str
@@ -43,6 +43,11 @@ class Baseline:
     package: str
     fused_groups: int
     fallbacks: tuple[str, ...]
+
+    @property
+    def figures(self) -> Figures:
+        """What the gate compares."""
+        return Figures(self.conditions, self.latency, self.fused_groups)
 
     @staticmethod
     def of(measured: Measured, validated: Validated) -> Baseline:

@@ -1,9 +1,13 @@
-"""The rule that blocks a merge: latencies against the accepted baseline's, on integers."""
+"""The rule that blocks a merge: latencies against the accepted baseline's, on integers.
+
+Sessions of different seeds are compared: P99 of 1,000 runs, over 50 seeds each, spanned 1.3 %
+(ppocr_cls on npu_tiny), 0.6 % (ppocr_rec on rk3588_npu) and 2.8 % (silero_vad on nvidia_t4, whose
+run of 0.2 ms feels a single interrupt most), below the 5 % that fail. P50 spanned 0.2 to 0.3 %.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from stages.evaluation.latency import LatencySummary, ratio_text
 from stages.evaluation.verdict import Check, Verdict
@@ -21,13 +25,26 @@ class GateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a session was measured on and with: sessions that differ here can't be compared."""
+    """What a session was measured on and with.
+
+    `seed` is that of the device's weather: sessions of two seeds are of the same device on two
+    days, and can be compared; those that differ in anything else can't.
+    """
 
     hardware: str
     hardware_digest: str
     runs: int
     warmup: int
     seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the gate compares of a package: its session, and how many groups its recipe fuses."""
+
+    conditions: Conditions
+    latency: LatencySummary
+    fused_groups: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +57,34 @@ class GateDecision:
     is_baseline_stale: bool = False
 
 
-def decide(
-    new: LatencySummary,
-    old: LatencySummary | None,
-    limits: GateLimits,
-    differences: tuple[str, ...] = (),
-) -> GateDecision:
-    """Judge a session against its baseline's; `differences` say why the two can't be compared.
+def decide(new: Figures, old: Figures | None, limits: GateLimits) -> GateDecision:
+    """Judge a package against the accepted one; `old` None where there is none.
 
     P99 fails when `new * 100 > old * (100 + percent)`; an improvement by more than the same percent
-    passes, and says that the baseline is stale. The tail's limit holds with or without one.
+    passes, and says that the baseline is stale. Sessions that can't be compared are INCONCLUSIVE.
+    The tail's limit holds with or without a baseline; fewer fused groups than the baseline's fail
+    whatever the session's conditions.
     """
-    tail = _tail_check(new, limits)
+    tail = _tail_check(new.latency, limits)
     if old is None:
         verdict = Verdict.NEW if tail.passed else Verdict.FAIL
-        first = (tail.message,) if tail.message else ()
-        return GateDecision(
-            verdict, (*first, f"no baseline yet: P99 is {new.p99_ns} ns; {_ACCEPT}"), (tail,)
-        )
+        p99 = f"no baseline yet: P99 is {new.latency.p99_ns} ns; {_ACCEPT}"
+        return GateDecision(verdict, (*_messages((tail,)), p99), (tail,))
+    fusion = check_fused_groups(new.fused_groups, old.fused_groups)
+    differences = differences_between(new.conditions, old.conditions)
     if differences:
-        verdict = Verdict.INCONCLUSIVE if tail.passed else Verdict.FAIL
+        failed = _messages((tail, fusion))
         reason = (
-            f"P99 {new.p99_ns} ns can't be compared with the baseline's {old.p99_ns} ns: "
-            f"{'; '.join(differences)}. {_ACCEPT}"
+            f"P99 {new.latency.p99_ns} ns can't be compared with the baseline's "
+            f"{old.latency.p99_ns} ns: {'; '.join(differences)}. {_ACCEPT}"
         )
-        first = (tail.message,) if tail.message else ()
-        return GateDecision(verdict, (*first, reason), (tail,))
-    slower = _p99_check(new, old, limits)
-    checks = (slower, tail)
-    failed = tuple(check.message for check in checks if not check.passed)
-    if failed:
+        verdict = Verdict.FAIL if failed else Verdict.INCONCLUSIVE
+        return GateDecision(verdict, (*failed, reason), (tail, fusion))
+    checks = (_p99_check(new, old, limits), tail, fusion)
+    if failed := _messages(checks):
         return GateDecision(Verdict.FAIL, failed, checks)
-    stale = new.p99_ns * 100 < old.p99_ns * (100 - limits.max_p99_increase_percent)
-    figures = f"P99 {new.p99_ns} ns is {_change(new, old)} of the baseline's {old.p99_ns} ns"
+    stale = new.latency.p99_ns * 100 < old.latency.p99_ns * (100 - limits.max_p99_increase_percent)
+    figures = _compared(new, old)
     if stale:
         figures += f": the baseline is stale; {_ACCEPT}"
     return GateDecision(Verdict.PASS, (figures,), checks, stale)
@@ -85,7 +97,6 @@ def differences_between(new: Conditions, old: Conditions) -> tuple[str, ...]:
         ("the hardware spec", new.hardware_digest[:12], old.hardware_digest[:12]),
         ("runs", new.runs, old.runs),
         ("warm-up runs", new.warmup, old.warmup),
-        ("seed", new.seed, old.seed),
     )
     return tuple(
         f"{name}: {after} here, {before} in the baseline"
@@ -94,18 +105,30 @@ def differences_between(new: Conditions, old: Conditions) -> tuple[str, ...]:
     )
 
 
-def _p99_check(new: LatencySummary, old: LatencySummary, limits: GateLimits) -> Check:
-    percent = limits.max_p99_increase_percent
-    passed = new.p99_ns * 100 <= old.p99_ns * (100 + percent)
-    allowed = old.p99_ns * (100 + percent) // 100
+def check_fused_groups(now: int, before: int) -> Check:
+    """Fused groups against the baseline's: fewer means that a fusion was lost."""
+    passed = now >= before
     message = (
-        f"P99 {new.p99_ns} ns is {_change(new, old)} of the baseline's {old.p99_ns} ns, over the "
-        f"limit of {allowed} ns (+{percent} %): make the recipe faster, or accept it with "
-        "`recipe baseline accept`"
+        f"{now} fused groups, the baseline has {before}: a fusion was lost; compare the recipes "
+        "with `recipe show`, or accept it with `recipe baseline accept`"
     )
-    return Check(
-        "p99_increase", passed, f"{new.p99_ns} ns", f"{allowed} ns", "" if passed else message
+    return Check("fused_groups", passed, str(now), str(before), "" if passed else message)
+
+
+def _messages(checks: tuple[Check, ...]) -> tuple[str, ...]:
+    return tuple(check.message for check in checks if not check.passed)
+
+
+def _p99_check(new: Figures, old: Figures, limits: GateLimits) -> Check:
+    percent = limits.max_p99_increase_percent
+    now, before = new.latency.p99_ns, old.latency.p99_ns
+    passed = now * 100 <= before * (100 + percent)
+    allowed = before * (100 + percent) // 100
+    message = (
+        f"{_compared(new, old)}, over the limit of {allowed} ns (+{percent} %): make the recipe "
+        "faster, or accept it with `recipe baseline accept`"
     )
+    return Check("p99_increase", passed, f"{now} ns", f"{allowed} ns", "" if passed else message)
 
 
 def _tail_check(new: LatencySummary, limits: GateLimits) -> Check:
@@ -120,9 +143,10 @@ def _tail_check(new: LatencySummary, limits: GateLimits) -> Check:
     )
 
 
-def _change(new: LatencySummary, old: LatencySummary) -> str:
-    """The new P99 in percent of the old, with one decimal."""
-    thousandths = ratio_text(Fraction(new.p99_ns, old.p99_ns))
-    whole, decimals = thousandths.split(".")
-    percent = int(whole) * 1000 + int(decimals)
-    return f"{percent // 10}.{percent % 10} %"
+def _compared(new: Figures, old: Figures) -> str:
+    """The new P99 in percent of the old, with one decimal, and the seeds where they differ."""
+    now, before = new.latency.p99_ns, old.latency.p99_ns
+    tenths = (2000 * now + before) // (2 * before)
+    seeds = (new.conditions.seed, old.conditions.seed)
+    weather = "" if seeds[0] == seeds[1] else f" (seed {seeds[0]} here, {seeds[1]} there)"
+    return f"P99 {now} ns is {tenths // 10}.{tenths % 10} % of the baseline's {before} ns{weather}"

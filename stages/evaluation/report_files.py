@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from stages.errors import InputError
 
+METRICS_FILE = "metrics.json"
+"""A stage's few figures beside its report, flat, for tools that make a column of each key."""
+
+Metrics = Mapping[str, int | float | str | None]
 Report = TypeVar("Report")
 
 
@@ -24,11 +30,28 @@ def report_text(facts: Mapping[str, object]) -> str:
     return text + "\n"
 
 
+def metrics_text(figures: Metrics) -> str:
+    """The figures that there are (None: there is none) as flat JSON; floats with six decimals.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    known = {key: value for key, value in figures.items() if value is not None}
+    return report_text(
+        {
+            key: round(value, 6) if isinstance(value, float) else value
+            for key, value in known.items()
+        }
+    )
+
+
 def table_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """CSV without quoting: for numbers."""
-    lines = [",".join(header)]
-    lines.extend(",".join(str(cell) for cell in row) for row in rows)
-    return "\n".join(lines) + "\n"
+    """CSV (RFC 4180, but with plain line ends): cells with a comma or a quote are quoted."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return stream.getvalue()
 
 
 def read_report(path: Path, kind: type[Report], command: str) -> Report:

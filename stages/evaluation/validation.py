@@ -84,15 +84,3 @@ def check_memory(facts: Sequence[MemoryFacts], limits: ValidationLimits) -> tupl
             )
         )
     return tuple(checks)
-
-
-def check_fused_groups(now: int, before: int | None) -> Check:
-    """Fused groups against the baseline's: fewer means that a fusion was lost."""
-    if before is None:
-        return Check("fused groups", passed=True, figure=str(now))
-    passed = now >= before
-    message = (
-        f"{now} fused groups, the baseline has {before}: a fusion was lost; compare the recipes "
-        "with `recipe show`, or accept it with `recipe baseline accept`"
-    )
-    return Check("fused groups", passed, str(now), str(before), "" if passed else message)

@@ -1,89 +1,87 @@
-"""The model registry (`models/registry.yaml`): where models come from, and how to feed them."""
+"""The model registry (`models/`), a folder a model: where models come from, how to feed them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
-
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from stages.errors import InputError
 from stages.normalizer.factories import build_model
+from stages.normalizer.registry_entry import ENTRY_FILE, RegistryEntry, read_entry
 from stages.normalizer.source import ModelSource
-from stages.normalizer.wheels import Wheel, fetch_member
-
-_FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
-_DIGEST = r"^[0-9a-f]{64}$"
+from stages.normalizer.wheels import fetch_member
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryEntry:
-    """What the registry says about one model. Exactly one of `path`, `wheel`, `function` is set."""
+class Entries(Mapping[str, RegistryEntry]):
+    """The entries by name, in the names' order. An entry is read when it is asked for.
 
-    name: str
-    description: str
-    licence: str
-    path: Path | None
-    wheel: Wheel | None
-    function: str
-    bindings: Mapping[str, int]
-    samples: Path | None
-    sampler: str
+    Asking for one raises `InputError` where its file is wrong (see `read_entry`), whatever the
+    others are like; going through the names, where the folder can't be read.
+    """
 
-    @property
-    def origin(self) -> str:
-        """Where the model comes from, in words; no path of this machine."""
-        if self.wheel is not None:
-            return f"wheel {self.wheel}, {self.wheel.member}"
-        if self.function:
-            return f"function {self.function}"
-        assert self.path is not None
-        return f"file {self.path.name}"
+    folder: Path
+
+    def __contains__(self, name: object) -> bool:
+        return (
+            isinstance(name, str)
+            and name == Path(name).name
+            and _may_be_model(name)
+            and os.path.isfile(self.folder / name / ENTRY_FILE)
+        )
+
+    def __getitem__(self, name: str) -> RegistryEntry:
+        if name not in self:
+            raise KeyError(name)
+        return read_entry(self.folder / name)
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            names = sorted(os.listdir(self.folder))
+        except FileNotFoundError as error:
+            raise InputError(
+                "no model registry",
+                where=str(self.folder),
+                hint=f"a model known by name is a folder there with a {ENTRY_FILE} in it",
+            ) from error
+        except OSError as error:
+            raise InputError(
+                f"the model registry can't be read: {error.strerror}", where=str(self.folder)
+            ) from error
+        return (name for name in names if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _may_be_model(name: str) -> bool:
+    """Hidden folders are those of tools, or half-written."""
+    return bool(name) and not name.startswith(".")
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All entries by name. Functions are searched in `import_roots` first."""
+    """The models in a folder. Functions are searched in `import_roots` first."""
 
-    path: Path
-    entries: Mapping[str, RegistryEntry]
+    folder: Path
+
+    @property
+    def entries(self) -> Entries:
+        """What is known, by name."""
+        return Entries(self.folder)
 
     @property
     def import_roots(self) -> tuple[Path, ...]:
         """The folder that holds the registry's folder (`models` is a package there), and here."""
-        return (self.path.resolve().parent.parent, Path.cwd())
+        return (self.folder.resolve().parent, Path.cwd())
 
 
-def load_registry(path: Path) -> Registry:
-    """Reads a registry file.
-
-    Raises:
-        InputError: the file is missing or no YAML, or an entry is wrong: with the key's path, the
-            value and the cure.
-    """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError("no model registry", where=str(path)) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the model registry can't be read: {error}", where=str(path)) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise InputError(
-            f"the model registry isn't YAML: {problem}", where=f"{path}{line}"
-        ) from error
-    try:
-        document = _Document.model_validate(content)
-    except ValidationError as error:
-        raise _wrong_key(error, path) from error
-    folder = path.parent
-    entries = {name: model.entry(name, folder) for name, model in document.models.items()}
-    return Registry(path, dict(sorted(entries.items())))
+def load_registry(folder: Path) -> Registry:
+    """The registry in `folder`. Nothing is read yet."""
+    return Registry(folder)
 
 
 def resolve(model: str, registry: Registry, cache_dir: Path) -> ModelSource:
@@ -107,10 +105,28 @@ def resolve(model: str, registry: Registry, cache_dir: Path) -> ModelSource:
         target = cache_dir / "built" / f"{module}.{function}.onnx"
         build_model(model, roots, target)
         return ModelSource(name=function, path=target, origin=f"function {model}")
-    raise InputError(
-        f"no model {model!r}",
-        where=str(registry.path),
-        hint=f"give an .onnx file, package.module:function, or one of: {_nearest(model, registry)}",
+    raise no_such_model(model, registry)
+
+
+def no_such_model(word: str, registry: Registry) -> InputError:
+    """The error for a word that names no model, with the nearest names.
+
+    Raises:
+        InputError: the registry can't be read.
+    """
+    names = list(registry.entries)
+    if _may_be_model(word) and os.path.isdir(registry.folder / word):
+        return InputError(
+            f"no {ENTRY_FILE} in {word!r}",
+            where=str(registry.folder / word),
+            hint="write it as models/README.md says, or give the path of an .onnx file",
+        )
+    near = difflib.get_close_matches(word, names, n=5, cutoff=0.4) or names[:8]
+    return InputError(
+        f"no model {word!r}",
+        where=str(registry.folder),
+        hint="give an .onnx file, package.module:function, or one of: "
+        f"{', '.join(near) or '(the registry is empty)'}",
     )
 
 
@@ -130,104 +146,8 @@ def _resolve_entry(entry: RegistryEntry, registry: Registry, cache_dir: Path) ->
         bindings=dict(entry.bindings),
         samples=entry.samples,
         sampler=entry.sampler,
+        quantization=entry.quantization,
         import_roots=registry.import_roots,
         licence=entry.licence,
         origin=entry.origin,
-    )
-
-
-def _nearest(model: str, registry: Registry) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(model, registry.entries, n=5, cutoff=0.4)
-    return ", ".join(near or list(registry.entries)[:8])
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Source(_Strict):
-    path: str | None = None
-    wheel: str | None = None
-    version: str | None = None
-    sha256: Annotated[str, Field(pattern=_DIGEST)] | None = None
-    member: str | None = None
-    platform: str = ""
-    function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        kinds = [kind for kind in ("path", "wheel", "function") if getattr(self, kind)]
-        if len(kinds) != 1:
-            raise ValueError(f"a source is a path, a wheel or a function: {kinds or 'none'} given")
-        rest = [key for key in ("version", "sha256", "member") if getattr(self, key)]
-        if self.wheel and len(rest) != 3:
-            raise ValueError("a wheel source needs version, sha256 and member")
-        if not self.wheel and (rest or self.platform):
-            raise ValueError(f"{', '.join(rest) or 'platform'}: for wheel sources only")
-        return self
-
-
-class _Samples(_Strict):
-    file: str | None = None
-    function: Annotated[str, Field(pattern=_FUNCTION)] | None = None
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        if (self.file is None) == (self.function is None):
-            raise ValueError("samples come from a file or from a function")
-        return self
-
-
-class _Entry(_Strict):
-    description: str = ""
-    licence: str
-    source: _Source
-    bindings: dict[str, Annotated[int, Field(ge=1)]] = {}
-    samples: _Samples | None = None
-
-    def entry(self, name: str, folder: Path) -> RegistryEntry:
-        source, samples = self.source, self.samples
-        wheel = None
-        if source.wheel:
-            wheel = Wheel(
-                package=source.wheel,
-                version=source.version or "",
-                sha256=source.sha256 or "",
-                member=source.member or "",
-                platform=source.platform,
-            )
-        return RegistryEntry(
-            name=name,
-            description=self.description,
-            licence=self.licence,
-            path=folder / source.path if source.path else None,
-            wheel=wheel,
-            function=source.function or "",
-            bindings=dict(self.bindings),
-            samples=folder / samples.file if samples and samples.file else None,
-            sampler=(samples.function or "") if samples else "",
-        )
-
-
-class _Document(_Strict):
-    version: Annotated[int, Field(ge=1, le=1)]
-    models: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.\-]*$")], _Entry]
-
-
-def _wrong_key(error: ValidationError, path: Path) -> InputError:
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    shown: Any = first["input"]
-    value = f" (value: {shown!r})" if isinstance(shown, (str, int, float, bool)) else ""
-    message = first["msg"].removeprefix("Value error, ")
-    hints = {
-        "missing": f"add the key {first['loc'][-1]!r}" if first["loc"] else "fill the file",
-        "extra_forbidden": "remove the key, or check its spelling",
-    }
-    return InputError(
-        f"model registry: {message}{value}",
-        where=f"{path}, key {key or '(top)'}",
-        hint=hints.get(first["type"], "see the comment at the top of models/registry.yaml"),
     )

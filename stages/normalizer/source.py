@@ -17,7 +17,8 @@ class ModelSource:
     `bindings` give dynamic axes their extent (`N` for a named axis, `x.2` for axis 2 of input `x`)
     and scalar inputs their value. Sample inputs come from `samples` (an .npz, see
     `samples.load_samples`), or else from `sampler` (a function `package.module:name`, imported
-    from one of `import_roots`), or else are drawn at random.
+    from one of `import_roots`), or else are drawn at random. `quantization` is the file of ranges
+    that makes an int8 recipe of the model.
     """
 
     name: str
@@ -25,6 +26,7 @@ class ModelSource:
     bindings: Mapping[str, int] = field(default_factory=dict)
     samples: Path | None = None
     sampler: str = ""
+    quantization: Path | None = None
     import_roots: tuple[Path, ...] = ()
     licence: str = ""
     origin: str = ""

@@ -13,7 +13,6 @@ from stages.evaluation.thermal_run import StressLimits, judge_hot_run
 from stages.evaluation.validation import (
     ValidationLimits,
     check_fallbacks,
-    check_fused_groups,
     check_memory,
     check_rules,
 )
@@ -113,11 +112,6 @@ def test_memory_is_held_against_the_device_and_the_limit() -> None:
     sram, ddr = check_memory(facts, ValidationLimits(max_sram_bytes=999))
     assert (sram.passed, ddr.passed) == (False, True)
     assert "1 over the limit of 999" in sram.message
-
-
-@pytest.mark.parametrize(("now", "before", "good"), [(3, None, True), (3, 3, True), (2, 3, False)])
-def test_fused_groups_may_not_get_fewer(now: int, before: int | None, good: bool) -> None:
-    assert check_fused_groups(now, before).passed is good
 
 
 def heat(dividers: list[int], shutdown: int | None = None) -> HeatHistory:

@@ -151,12 +151,16 @@ def test_stages_write_the_same_bytes_twice(folders: tuple[Path, Path], tmp_path:
         out = tmp_path / name
         validate(package, normalized, HARDWARE, out / "v", limits=ValidationLimits())
         benchmark(package, HARDWARE, out / "b", runs=50, warmup=5, seed=3)
-        gate(out / "b", None, out / "g", limits=GateLimits())
+        gate(out / "b", out / "v", None, out / "g", limits=GateLimits())
         thermal_stress(
             package, HARDWARE, out / "s", runs=50, seed=1, junction_celsius=85.0, limits=limits
         )
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*"))
-    assert len(files) == 7
+    assert [str(file) for file in files] == [
+        "b/benchmark.json", "b/groups.csv", "b/metrics.json", "b/samples.csv", "b/trace.json",
+        "g/gate.json", "g/metrics.json", "s/metrics.json", "s/stress.csv", "s/stress.json",
+        "v/metrics.json", "v/validation.json",
+    ]  # fmt: skip
     for file in files:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
@@ -168,29 +172,28 @@ def test_the_gate_from_new_to_accepted_to_failed(
     baseline = tmp_path / "baselines" / "cls.json"
     validate(package, normalized, HARDWARE, tmp_path / "v", limits=ValidationLimits())
     benchmark(package, HARDWARE, tmp_path / "b", runs=100, warmup=0, seed=3)
-    first = gate(tmp_path / "b", baseline, tmp_path / "g", limits=GateLimits())
+    first = gate(tmp_path / "b", tmp_path / "v", baseline, tmp_path / "g", limits=GateLimits())
     assert first.verdict is Verdict.NEW
     accept_baseline(tmp_path / "b", tmp_path / "v", baseline)
     samples = (tmp_path / "baselines" / "cls.samples.csv").read_text()
     assert samples == (tmp_path / "b" / "samples.csv").read_text()
-    second = gate(tmp_path / "b", baseline, tmp_path / "g", limits=GateLimits())
+    second = gate(tmp_path / "b", tmp_path / "v", baseline, tmp_path / "g", limits=GateLimits())
     assert second.verdict is Verdict.PASS
     assert "100.0 %" in second.reasons[0]
     # the same baseline, had it been 6 % faster
     content = read(baseline)
     content["latency"]["p99_ns"] = content["latency"]["p99_ns"] * 100 // 106  # type: ignore[index]
     baseline.write_text(json.dumps(content))
-    third = gate(tmp_path / "b", baseline, tmp_path / "g", limits=GateLimits())
+    third = gate(tmp_path / "b", tmp_path / "v", baseline, tmp_path / "g", limits=GateLimits())
     assert third.verdict is Verdict.FAIL
     assert read(tmp_path / "g" / "gate.json")["verdict"] == "FAIL"
-    # and a lost fusion is the validation's to find
+    # and had it fused more
     content["fused_groups"] = 2
     baseline.write_text(json.dumps(content))
-    judged = validate(
-        package, normalized, HARDWARE, tmp_path / "v", limits=ValidationLimits(), baseline=baseline
-    )
-    assert judged.verdict is Verdict.FAIL
-    assert judged.reasons == (
+    fourth = gate(tmp_path / "b", tmp_path / "v", baseline, tmp_path / "g", limits=GateLimits())
+    assert fourth.verdict is Verdict.FAIL
+    assert fourth.reasons == (
+        third.reasons[0],
         "1 fused groups, the baseline has 2: a fusion was lost; compare the recipes with "
         "`recipe show`, or accept it with `recipe baseline accept`",
     )
@@ -220,7 +223,7 @@ def test_only_a_validated_package_becomes_a_baseline(
 def test_a_damaged_report_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "benchmark.json").write_text(text)
     with pytest.raises(InputError, match=message):
-        gate(tmp_path, None, tmp_path / "g", limits=GateLimits())
+        gate(tmp_path, tmp_path, None, tmp_path / "g", limits=GateLimits())
     assert not (tmp_path / "g").exists()
 
 

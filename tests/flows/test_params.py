@@ -11,7 +11,8 @@ from stages.errors import InputError
 
 
 def test_the_projects_file_states_the_defaults(repository: Path) -> None:
-    assert load_params(repository / "params.yaml") == Params()
+    params = load_params(repository / "params.yaml")
+    assert params == Params(matrix=params.matrix)
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,25 @@ def test_the_command_line_wins_over_the_file() -> None:
     params = Params().with_benchmark(7, None).with_stress(None, 3)
     assert (params.benchmark.runs, params.benchmark.seed) == (7, 0)
     assert (params.thermal_stress.runs, params.thermal_stress.seed) == (1000, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("models: [ppocr_clz]", "matrix.models: no model 'ppocr_clz'", "ppocr_cls"),
+        ("hardware: [npu_tinny]", "matrix.hardware: no hardware 'npu_tinny'", "npu_tiny"),
+        ("hardware: [npu_tiny, npu_tiny]", "matrix.hardware names 'npu_tiny' twice", "once"),
+        ("models: ppocr_cls", "matrix.models = 'ppocr_cls'", "params.yaml"),
+    ],
+)
+def test_the_matrix_may_name_only_what_lies_beside_the_file(
+    tmp_path: Path, repository: Path, text: str, message: str, hint: str
+) -> None:
+    for name in ("hardware_specs", "models"):
+        (tmp_path / name).symlink_to(repository / name)
+    file = tmp_path / "params.yaml"
+    file.write_text(f"matrix: {{{text}}}")
+    with pytest.raises(InputError) as refused:
+        load_params(file)
+    assert message in refused.value.problem
+    assert hint in refused.value.hint

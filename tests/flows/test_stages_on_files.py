@@ -33,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> PairPlaces:
         ["validate", places.package, *there, "--normalized", places.normalized,
          "--out", places.validation],
         ["benchmark", places.package, *there, "--runs", "200", "--out", places.benchmark],
-        ["gate", places.benchmark, "--out", places.gate],
+        ["gate", places.benchmark, "--validation", places.validation, "--out", places.gate],
         ["stress", places.package, *there, "--runs", "50", "--out", places.stress],
     ):  # fmt: skip
         ended = recipe_inside(*command)
@@ -128,9 +128,10 @@ def test_a_quantisation_file_for_another_model_is_refused(made: PairPlaces, tmp_
     assert not list(out.parent.iterdir())
 
 
-def judge(made: PairPlaces, baseline: Path) -> Ended:
+def judge(made: PairPlaces, baseline: Path, *more: str) -> Ended:
     """The gate against a baseline."""
-    return recipe_inside("gate", made.benchmark, "--baseline", baseline, "--out", made.gate)
+    reports = [made.benchmark, "--validation", made.validation]
+    return recipe_inside("gate", *reports, "--baseline", baseline, "--out", made.gate, *more)
 
 
 def test_a_slower_package_fails_the_gate_with_its_own_exit_code(
@@ -153,6 +154,9 @@ def test_a_slower_package_fails_the_gate_with_its_own_exit_code(
     assert "FAIL" in ended.out
     verdict = json.loads((made.gate / "gate.json").read_text())
     assert verdict["verdict"] == "FAIL"
+    shutil.rmtree(made.gate)
+    assert judge(made, baseline, "--exit-zero").code == Outcome.PASSED
+    assert json.loads((made.gate / "gate.json").read_text()) == verdict
 
 
 def test_a_stage_over_its_limit_fails_with_its_own_exit_code(
@@ -165,12 +169,27 @@ def test_a_stage_over_its_limit_fails_with_its_own_exit_code(
     )
     monkeypatch.setenv("RECIPE_ROOT", str(tmp_path))
     there = ["--hardware", HARDWARE, "--out"]
-    validated = recipe_inside("validate", made.package, "--normalized", made.normalized,
-                              *there, tmp_path / "v")  # fmt: skip
-    assert validated.code == Outcome.VALIDATION_FAILED
-    stressed = recipe_inside("stress", made.package, *there, tmp_path / "s")
-    assert stressed.code == Outcome.STRESS_FAILED
+    validation = ["validate", made.package, "--normalized", made.normalized, *there, tmp_path / "v"]
+    assert recipe_inside(*validation).code == Outcome.VALIDATION_FAILED
+    assert recipe_inside(*validation, "--exit-zero").code == Outcome.PASSED
+    assert json.loads((tmp_path / "v" / "validation.json").read_text())["verdict"] == "FAIL"
+    hot = ["stress", made.package, *there, tmp_path / "s"]
+    assert recipe_inside(*hot, "--exit-zero").code == Outcome.PASSED
+    assert recipe_inside(*hot).code == Outcome.STRESS_FAILED
     assert json.loads((tmp_path / "s" / "stress.json").read_text())["verdict"] == "FAIL"
+
+
+def test_exit_zero_hides_a_verdict_but_no_error(made: PairPlaces, tmp_path: Path) -> None:
+    other = tmp_path / "validation"
+    shutil.copytree(made.validation, other)
+    report = other / "validation.json"
+    report.write_text(report.read_text().replace('"package": "', '"package": "0'))
+    out = tmp_path / "gate"
+    ended = recipe_inside(
+        "gate", made.benchmark, "--validation", other, "--out", out, "--exit-zero"
+    )
+    check_refused(ended, Outcome.BAD_INPUT, "different packages")
+    assert not out.exists()
 
 
 def test_the_exported_recipe_runs_in_onnx_runtime_and_computes_the_same(

@@ -93,6 +93,42 @@ def test_no_samples_at_all(tmp_path: Path) -> None:
         normalize(save(residual_cnn(), tmp_path), tmp_path / "out", seed=9, sample_count=0)
 
 
+def test_the_quantisation_file_travels_byte_for_byte(tmp_path: Path) -> None:
+    content = "# für das Modell\r\nversion: 1\n".encode()
+    (tmp_path / "q.yml").write_bytes(content)
+    source = replace(save(residual_cnn(), tmp_path), quantization=tmp_path / "q.yml")
+    normalize(source, tmp_path / "out", seed=9, sample_count=1)
+    assert files(tmp_path / "out")["quantization.yaml"] == content
+    normalize(replace(source, quantization=None), tmp_path / "out", seed=9, sample_count=1)
+    assert "quantization.yaml" not in files(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem", "where"),
+    [
+        (None, "no quantisation file 'q.yaml'", ""),
+        (b"version: 1\nkeep: [a\n", "the quantisation file isn't YAML", ":3"),
+        (b"\xff\xfe", "the quantisation file can't be read", ""),
+        (b"", "the quantisation file holds NoneType, not keys and values", ""),
+        (b"- version", "the quantisation file holds list", ""),
+    ],
+    ids=["missing", "unclosed", "not text", "empty", "a list"],
+)
+def test_a_quantisation_file_that_is_no_yaml_stops_the_stage(
+    tmp_path: Path, content: bytes | None, problem: str, where: str
+) -> None:
+    file = tmp_path / "q.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    source = replace(save(residual_cnn(), tmp_path), quantization=file)
+    with pytest.raises(InputError) as caught:
+        normalize(source, tmp_path / "out", seed=9, sample_count=1)
+    assert caught.value.problem.startswith(problem)
+    assert caught.value.where == f"{file}{where}"
+    assert caught.value.hint
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_run_replaces_the_folder_as_a_whole(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

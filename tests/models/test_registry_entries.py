@@ -1,4 +1,4 @@
-"""models/registry.yaml: every entry is sound, and what needs no download builds."""
+"""models/: every entry is sound, and what needs no download builds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stages.errors import InputError
 from stages.normalize import normalize
 from stages.normalizer.registry import load_registry, resolve
 
-REGISTRY = load_registry(Path(__file__).parents[2] / "models" / "registry.yaml")
+REGISTRY = load_registry(Path(__file__).parents[2] / "models")
 PURE = [
     name for name, entry in REGISTRY.entries.items()
     if entry.function.startswith("models.synthetic:")
