@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 
+from flows.board import Step
 from flows.flow_server import API_VARIABLE, FlowServer
-from flows.matrix_request import MatrixRequest, Standing
-from flows.places import ROOT_VARIABLE, Project
+from flows.matrix_request import MatrixRequest, MatrixResult, Standing
+from flows.places import CACHE_VARIABLE, ROOT_VARIABLE, Project
 from flows.requests import Pair
 from flows.stage_calls import Stage
 from flows.terminal import Terminal
@@ -90,11 +92,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     return make_project(tmp_path / "project", MODELS, HARDWARE)
 
 
-def _run(root: Path, shards: int, absence_seconds: float = 120.0, pool: str = POOL):
+def _run(
+    root: Path, shards: int, absence_seconds: float = 120.0, pool: str = POOL
+) -> tuple[Path, MatrixResult]:
     from flows.on_workers import WorkersRequest, run_on_workers
     from flows.worker_pool import Pool
 
@@ -139,8 +144,6 @@ def test_without_workers_the_matrix_runs_here(
 def test_a_shard_whose_process_is_killed_is_named_and_runs_here(
     bench: Bench, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    killer = root / "samples" / "compile" / "killer"
-    killer.write_text("kill")
     _kill_on(root, "m1")
     bench.start_worker(root, "one")
     folder, result = _run(root, 3)
@@ -157,15 +160,15 @@ def test_a_shard_whose_process_is_killed_is_named_and_runs_here(
 def _kill_on(root: Path, model: str) -> None:
     """The first time that a shard compiles the model, its flow run's process is killed."""
     path = root / "dvc.yaml"
-    kill = (
-        'if [ "${item.model}" = "%s" ] && mkdir %s 2>/dev/null; then kill -9 $PPID; sleep 5; fi; '
-        % (model, root.parent / "killed")
-    )
-    lines = path.read_text()
-    path.write_text(lines.replace("cmd: echo compile", f"cmd: '{kill}'echo compile"))
+    content = yaml.safe_load(path.read_text())
+    stage = content["stages"]["compile"]
+    first = f"mkdir {root.parent / 'killed'} 2>/dev/null"
+    kill = f'if [ "${{item.model}}" = {model} ] && {first}; then kill -9 $PPID; sleep 9; fi'
+    stage["cmd"] = f"{kill}; {stage['cmd']}"
+    path.write_text(yaml.safe_dump(content))
 
 
-def _compile(result, model: str):
+def _compile(result: MatrixResult, model: str) -> Step:
     return next(
         step for step in result.answers if step.stage is Stage.COMPILE and step.model == model
     )
