@@ -30,6 +30,7 @@ from flows.matrix_request import MatrixRequest, MatrixResult, Standing
 from flows.matrix_session import MatrixSession, NodeAnswer, forced_names
 from flows.matrix_table import matrix_rows
 from flows.outcomes import printable
+from flows.places import Project
 from flows.progress import Progress
 from flows.requests import Pair
 from flows.stage_calls import Stage
@@ -75,6 +76,7 @@ def _open_session(
     root: Path, graph: DvcGraph, request: MatrixRequest, terminal: Terminal
 ) -> MatrixSession:
     order = graph.select(_names(graph.nodes, request))
+    _make_baseline_folders(root, graph.nodes)
     forced = forced_names(graph.nodes, request.forced).intersection(order)
     stale = graph.stale(order, forced)
     return MatrixSession(
@@ -86,6 +88,13 @@ def _open_session(
         commands=StageCommands(request.jobs or usable_cores(), root),
         progress=Progress(terminal, len(stale)),
     )
+
+
+def _make_baseline_folders(root: Path, nodes: Mapping[str, Node]) -> None:
+    """Gates depend on their device's folder of baselines; a new device has none yet."""
+    for node in nodes.values():
+        if node.step is not None and node.step.stage is Stage.GATE:
+            Project(root).baseline(node.step.hardware, "").parent.mkdir(parents=True, exist_ok=True)
 
 
 def _names(nodes: Mapping[str, Node], request: MatrixRequest) -> list[str] | None:

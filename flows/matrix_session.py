@@ -26,6 +26,7 @@ from flows.step_reports import report_of
 from stages.errors import Outcome, RecipeError
 
 _LAST_LINES = 12
+_ORDER = tuple(Stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,21 @@ class MatrixSession:
                 self.progress.started(node.step)
 
         try:
-            return self.commands.run(node.command, node.folder, start)
+            return self.commands.run(node.command, node.folder, self._urgency(node), start)
         finally:
             self.clock.note(began, self.clock.now())
+
+    def _urgency(self, node: Node) -> tuple[int, ...]:
+        """Early stages first, and those of large models: what everything waits for, or what lasts
+        long, mustn't begin when nothing is left to run beside it."""
+        if node.step is None:
+            return (0, 0)
+        normalized = PairPlaces(self.root / RESULTS_FOLDER, node.step.model, "").normalized
+        try:
+            size_bytes = (normalized / "model.onnx").stat().st_size
+        except OSError:
+            size_bytes = 0
+        return (_ORDER.index(node.step.stage), -size_bytes)
 
     def _report(self, node: Node, standing: Standing, seconds: float) -> NodeAnswer:
         if node.step is None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction as Exact
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flows.places import Project
 from stages.errors import InputError
+
+if TYPE_CHECKING:
+    from stages.evaluation.drift import Bands
 
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Names = Annotated[tuple[str, ...], Field(strict=False)]  # YAML has lists
+Percent = Annotated[float, Field(gt=0)]
 Ratio = Annotated[float, Field(ge=1)]
 
 
@@ -70,8 +76,27 @@ class StressParams(_Section):
     max_p99_over_p50: Ratio = 2.0
 
 
+class NightlyParams(_Section):
+    """When `recipe serve` runs the night, and how far a figure may stray without having moved."""
+
+    cron: str = "0 2 * * *"
+    timezone: str = "UTC"
+    median_nights: Annotated[int, Field(ge=3)] = 7
+    p50_percent: Percent = 1.0
+    p99_percent: Percent = 3.0
+    memory_percent: Percent = 1.0
+    sqnr_db: Annotated[float, Field(gt=0)] = 1.0
+
+    def bands(self) -> Bands:
+        """The bands, exactly as they are written."""
+        from stages.evaluation.drift import Bands
+
+        names = ("p50_percent", "p99_percent", "memory_percent", "sqnr_db")
+        return Bands(*(Exact(str(getattr(self, name))) for name in names))
+
+
 class Params(_Section):
-    """The whole file: the matrix, and one section a stage."""
+    """The whole file: the matrix, one section a stage, and the night."""
 
     matrix: MatrixParams = MatrixParams()
     normalize: NormalizeParams = NormalizeParams()
@@ -79,6 +104,7 @@ class Params(_Section):
     benchmark: BenchmarkParams = BenchmarkParams()
     gate: GateParams = GateParams()
     thermal_stress: StressParams = StressParams()
+    nightly: NightlyParams = NightlyParams()
 
     def with_benchmark(self, runs: int | None, seed: int | None) -> Params:
         """These parameters, with what the command line says about the benchmark."""
@@ -104,9 +130,7 @@ def load_params(path: Path) -> Params:
     """The parameters in the file.
 
     Raises:
-        InputError: the file is missing, isn't YAML, or a value is wrong; names the key. The matrix
-            may name only models and devices that lie beside the file, in models/ and
-            hardware_specs/.
+        InputError: the file is missing, isn't YAML, or a value is wrong; names the key.
     """
     hint = "see the params.yaml that comes with the project for every key and its unit"
     try:
@@ -120,19 +144,28 @@ def load_params(path: Path) -> Params:
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise InputError("the parameters aren't YAML", where=where, hint=hint) from error
     try:
-        params = Params.model_validate(content or {})
+        return Params.model_validate(content or {})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"
         raise InputError(
             f"{key} = {first['input']!r}: {first['msg'].lower()}", where=str(path), hint=hint
         ) from error
-    root = path.parent
-    models = [model.parent.name for model in root.glob("models/*/model.yaml")]
-    devices = [spec.stem for spec in root.glob("hardware_specs/*.yaml")]
-    _check_names("matrix.models", "model", params.matrix.models, models, path)
-    _check_names("matrix.hardware", "hardware", params.matrix.hardware, devices, path)
-    return params
+
+
+def check_matrix(matrix: MatrixParams, project: Project) -> None:
+    """Refuses names that the project doesn't have; single stages don't care, so they never ask.
+
+    Raises:
+        InputError: a model or a device is unknown, with the nearest names, or named twice.
+    """
+    from stages.hardware.load import spec_names
+    from stages.normalizer.registry import Registry
+
+    models = list(Registry(project.registry).entries)
+    _check_names("matrix.models", "model", matrix.models, models, project.params)
+    devices = spec_names(project.hardware_specs)
+    _check_names("matrix.hardware", "hardware", matrix.hardware, devices, project.params)
 
 
 def _check_names(

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from flows.places import ROOT_VARIABLE
+from flows.slots import Slots
 from flows.stage_calls import StageFailure
 from flows.stage_process import StageProcesses
 from stages.errors import Outcome
@@ -41,20 +43,27 @@ class StageCommands:
 
     def __init__(self, jobs: int, root: Path) -> None:
         self._processes = StageProcesses(jobs)
-        self._free = threading.Semaphore(jobs)
+        self._slots = Slots(jobs)
         self._root = root
         self._is_ours = has_our_code(root)
         self._lock = threading.Lock()
         self._shells: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
-    def run(self, command: str, folder: Path, on_start: Callable[[], None]) -> CommandEnd:
+    def run(
+        self,
+        command: str,
+        folder: Path,
+        urgency: tuple[int, ...],
+        on_start: Callable[[], None],
+    ) -> CommandEnd:
         """Waits for a free place, runs the command in the folder, and waits for its end.
 
-        A command `recipe ...` runs in a forked process that has imported the stages already,
+        Of commands that wait, that of the smallest `urgency` is next. A command `recipe ...` runs
+        in a forked process that has imported the stages already,
         provided that the code in the folder is the code that runs here.
         """
-        with self._free:
+        with self._slots.taken(urgency):
             arguments = recipe_arguments(command) if self._is_ours else None
             if arguments is None:
                 return self._shell(command, folder, on_start)
@@ -118,6 +127,7 @@ def run_recipe(arguments: tuple[str, ...], folder: str) -> CommandEnd:
     from flows.cli import call
 
     os.chdir(folder)
+    os.environ.pop(ROOT_VARIABLE, None)  # this folder is the project, whatever was said outside
     began = time.perf_counter()
     with tempfile.TemporaryFile() as output:
         for stream in (sys.stdout, sys.stderr):
@@ -153,5 +163,5 @@ def _environment(root: Path) -> dict[str, str]:
     environment = {**os.environ, "PATH": os.pathsep.join(paths)}
     if (root / "stages").is_dir():
         environment["PYTHONPATH"] = str(root.resolve())
-    environment.pop("RECIPE_ROOT", None)
+    environment.pop(ROOT_VARIABLE, None)
     return environment

@@ -7,6 +7,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
 from flows.places import Project
 
 _SETTINGS = {"init.defaultBranch": "main", "protocol.file.allow": "always", "gc.auto": "0"}
@@ -79,3 +83,23 @@ def make_project(folder: Path) -> tuple[Repository, Project]:
     repository.write(".dvc/config", "")
     repository.commit("the project")
     return repository, Project(folder)
+
+
+def tiny_model(seed: int = 0, external: str | None = None) -> tuple[bytes, bytes]:
+    """A dense layer as ONNX, and its external data where `external` names their file."""
+    weights = np.random.default_rng(seed).standard_normal((4, 4)).astype(np.float32)
+    tensor = numpy_helper.from_array(weights, "w")
+    data = tensor.raw_data
+    if external is not None:
+        onnx.external_data_helper.set_external_data(tensor, external, 0, len(data))
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "dense")],
+        "tiny",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
+        [tensor],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model.SerializeToString(), data if external is not None else b""

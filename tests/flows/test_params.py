@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.params import Params, load_params
+from flows.params import MatrixParams, Params, check_matrix, load_params
+from flows.places import Project
 from stages.errors import InputError
 
 
@@ -23,6 +24,8 @@ def test_the_projects_file_states_the_defaults(repository: Path) -> None:
         ("validate: {min_cosine: 2}", "validate.min_cosine = 2"),
         ("gate: {max_p99_increase_percent: five}", "gate.max_p99_increase_percent = 'five'"),
         ("gate: [", "aren't YAML"),
+        ("matrix: {models: ppocr_cls}", "matrix.models = 'ppocr_cls'"),
+        ("matrix: {model: [ppocr_cls]}", "matrix.model = ['ppocr_cls']"),
         ("- a", "the file = ['a']"),
     ],
 )
@@ -42,22 +45,26 @@ def test_the_command_line_wins_over_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message", "hint"),
+    ("matrix", "message", "hint"),
     [
-        ("models: [ppocr_clz]", "matrix.models: no model 'ppocr_clz'", "ppocr_cls"),
-        ("hardware: [npu_tinny]", "matrix.hardware: no hardware 'npu_tinny'", "npu_tiny"),
-        ("hardware: [npu_tiny, npu_tiny]", "matrix.hardware names 'npu_tiny' twice", "once"),
-        ("models: ppocr_cls", "matrix.models = 'ppocr_cls'", "params.yaml"),
+        ({"models": ["ppocr_clz"]}, "matrix.models: no model 'ppocr_clz'", "ppocr_cls"),
+        ({"hardware": ["npu_tinny"]}, "matrix.hardware: no hardware 'npu_tinny'", "npu_tiny"),
+        ({"hardware": ["npu_tiny", "npu_tiny"]}, "matrix.hardware names 'npu_tiny' twice", "once"),
     ],
 )
-def test_the_matrix_may_name_only_what_lies_beside_the_file(
-    tmp_path: Path, repository: Path, text: str, message: str, hint: str
+def test_the_matrix_may_name_only_what_the_project_has(
+    repository: Path, matrix: dict[str, list[str]], message: str, hint: str
 ) -> None:
-    for name in ("hardware_specs", "models"):
-        (tmp_path / name).symlink_to(repository / name)
-    file = tmp_path / "params.yaml"
-    file.write_text(f"matrix: {{{text}}}")
     with pytest.raises(InputError) as refused:
-        load_params(file)
+        check_matrix(MatrixParams(**matrix), Project(repository))
     assert message in refused.value.problem
     assert hint in refused.value.hint
+
+
+def test_every_pair_of_the_projects_matrix_can_be_gated(repository: Path) -> None:
+    matrix = load_params(repository / "params.yaml").matrix
+    check_matrix(matrix, Project(repository))
+    assert len(matrix.models) >= 4
+    accepted = [(repository / "baselines" / name / f"{model}.json").is_file()
+                for name in matrix.hardware for model in matrix.models]  # fmt: skip
+    assert all(accepted)

@@ -1,0 +1,14 @@
+"""`recipe flow ...`: what a team runs on every commit, every night, and before every merge."""
+
+from __future__ import annotations
+
+import typer
+
+from flows.commands import commit, nightly
+
+flow_app = typer.Typer(
+    help="Many models on many devices: commits of model repositories, nights, merges.",
+    no_args_is_help=True,
+)
+flow_app.command("commit")(commit.commit)
+flow_app.command("nightly")(nightly.nightly)

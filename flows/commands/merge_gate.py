@@ -1,0 +1,122 @@
+"""`recipe flow merge-gate`: what a branch does to every pair, before it is merged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.arguments import Quiet
+from flows.context import options
+from flows.outcomes import printable, report_error
+from flows.terminal import Terminal
+from stages.errors import Outcome, RecipeError
+
+if TYPE_CHECKING:
+    from flows.github_api import PullRequest
+    from flows.merge_gate import MergeGateResult
+
+
+def merge_gate(
+    context: typer.Context,
+    base: Annotated[
+        str,
+        typer.Option(
+            "--base",
+            metavar="REF",
+            help="The branch to merge into; compared is the commit at which head left it.",
+        ),
+    ],
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head",
+            metavar="REF",
+            help="What is to be merged; else the files as they are, or with --repository the "
+            "end of its branch.",
+        ),
+    ] = None,
+    repository: Annotated[
+        str | None,
+        typer.Option(
+            "--repository",
+            metavar="NAME",
+            help="A model repository of models/repositories.yaml, whose commits these are.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="The reports go into its folder merge-gate."),
+    ] = Path("out"),
+    comment: Annotated[
+        bool,
+        typer.Option("--comment", help="Put the report on the pull request; needs GITHUB_TOKEN."),
+    ] = False,
+    pull_request: Annotated[
+        int | None,
+        typer.Option("--pull-request", min=1, help="Its number, where the run isn't of one."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compare a branch with its base on every pair that it affects; fail where one got worse.
+
+    The first line of stdout is the verdict; progress goes to stderr.
+    """
+    pull = _pull_request(pull_request) if comment else None
+    terminal = Terminal(quiet or options(context).terminal.quiet)
+    project = options(context).project
+    with contextlib.redirect_stdout(sys.stderr):
+        from flows.engine import flow_engine
+
+        with flow_engine(project):
+            from flows.merge_gate import MergeRequest, call_merge_gate
+
+            request = MergeRequest(base, head, repository or "", jobs)
+            result = call_merge_gate(project, request, out, terminal)
+    _show(result, terminal)
+    told = _tell(result, pull)
+    blocked = result.outcome is not Outcome.PASSED
+    raise typer.Exit(int(result.outcome if blocked else told))
+
+
+def _pull_request(number: int | None) -> PullRequest:
+    """Found before anything runs, so that a missing token costs nothing."""
+    from flows.github_comment import pull_request_here
+
+    return pull_request_here(os.environ, number)
+
+
+def _show(result: MergeGateResult, terminal: Terminal) -> None:
+    """The first line, a line for each pair that isn't as it was, and where the reports are."""
+    from stages.evaluation.merge_rule import PairVerdict
+
+    terminal.result(printable(result.headline))
+    for note in result.report.notes:
+        terminal.result(printable(f"  note: {note}"))
+    for pair in result.report.judgement.pairs:
+        if pair.verdict is not PairVerdict.UNCHANGED:
+            line = f"  {pair.verdict.value}  {pair.subject}: {pair.reasons[0]}"
+            terminal.result(printable(line))
+    terminal.result(f"  reports: {result.folder}")
+
+
+def _tell(result: MergeGateResult, pull: PullRequest | None) -> Outcome:
+    """The job summary and the comment. What fails here is said, and hides no verdict."""
+    from flows.github_comment import append_summary, put_comment
+
+    worst = Outcome.PASSED
+    try:
+        append_summary(result.markdown, os.environ)
+        if pull is not None:
+            put_comment(pull, result.markdown, result.marker)
+    except RecipeError as error:
+        worst = report_error(error)
+    return worst

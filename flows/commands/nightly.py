@@ -1,0 +1,90 @@
+"""`recipe flow nightly`: every model on every device with fresh seeds, and what moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.arguments import Quiet
+from flows.context import options
+from flows.terminal import Terminal
+from stages.errors import InputError
+
+if TYPE_CHECKING:
+    from flows.night_conclusion import NightResult
+    from flows.places import Project
+
+
+def nightly(
+    context: typer.Context,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, help="Of the measured stages; else the date, as YYYYMMDD."),
+    ] = None,
+    only_stale: Annotated[
+        bool,
+        typer.Option(
+            "--only-stale",
+            help="Bring this checkout up to date instead, with the seeds that it has.",
+        ),
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the whole matrix with fresh seeds; append it to the history; say what moved."""
+    if only_stale and seed is not None:
+        raise InputError(
+            "--only-stale runs with the seeds of params.yaml, not with another",
+            where=f"--seed {seed}",
+            hint="leave one of the two out",
+        )
+    terminal = Terminal(quiet or options(context).terminal.quiet)
+    result = _idle(options(context).project) if only_stale else None
+    if result is None:
+        result = _run(options(context).project, seed, only_stale, jobs, terminal)
+    _show(result, terminal)
+    raise typer.Exit(int(result.outcome))
+
+
+def _idle(project: Project) -> NightResult | None:
+    """The result where nothing is stale, which needs no flow engine."""
+    from flows.idle_night import idle_night
+
+    return idle_night(project)
+
+
+def _run(
+    project: Project, seed: int | None, only_stale: bool, jobs: int | None, terminal: Terminal
+) -> NightResult:
+    from flows.engine import flow_engine
+
+    with flow_engine(project):
+        from flows.nightly import call_nightly
+
+        return call_nightly(project, seed, only_stale, jobs, terminal)
+
+
+def _show(result: NightResult, terminal: Terminal) -> None:
+    """What isn't as it was, worst first, and the headline."""
+    from flows.outcomes import printable
+    from flows.text_table import make_table, plain_cells
+    from stages.report.night import night_table
+
+    rows = [row for row in night_table(result.drift) if row["standing"] not in _QUIET]
+    if rows:
+        table = make_table(f"Night {result.night.date}", "pair", "standing", "what")
+        for row in rows:
+            table.add_row(*plain_cells(row["pair"], row["standing"], row["what"]))
+        terminal.show(table)
+    terminal.result(printable(result.headline))
+    for note in result.notes:
+        terminal.result(printable(f"  {note}"))
+    if result.file is not None:
+        terminal.result(f"  summary: {result.file}")
+
+
+_QUIET = frozenset({"unchanged", "new"})

@@ -1,0 +1,126 @@
+"""Every commit of a model repository: what it changes is run, on every device, and kept.
+
+Importing this module imports Prefect.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+
+from flows.commit_plan import CommitRequest
+from flows.commit_results import CommitResult
+from flows.commit_run import process_commit
+from flows.file_lock import warn
+from flows.matrix import run_matrix
+from flows.outcomes import printable
+from flows.places import Project
+from flows.terminal import Terminal
+from stages.errors import Outcome
+
+REPORT_KEY = "commit-report"
+
+
+def run_commit(project: Project, request: CommitRequest, terminal: Terminal) -> CommitResult:
+    """Processes a range of commits with the engine, and leaves the report as an artifact.
+
+    Raises:
+        GitError: the repository can't be fetched, or has no such branch or commit.
+        InputError: a configuration is wrong, or a file can't be written.
+        HardwareSpecError: no such device.
+    """
+    result = process_commit(project, request, terminal, run_matrix)
+    _publish(result)
+    return result
+
+
+def _publish(result: CommitResult) -> None:
+    """The report on the flow's page. A server that went away takes nothing else with it."""
+    if result.folder is None:
+        return
+    try:
+        create_markdown_artifact(
+            result.report, key=REPORT_KEY, description=printable(result.headline)
+        )
+    except Exception as error:
+        warn(f"warning: the commit's report isn't on the flow's page: {error}")
+
+
+@dataclass(slots=True)
+class _Call:
+    """A command's call of the flow: how to speak, and the result, which no state carries."""
+
+    terminal: Terminal
+    result: CommitResult | None = None
+
+
+_call: ContextVar[_Call | None] = ContextVar("commit_call", default=None)
+
+
+def call_commit(project: Project, request: CommitRequest, terminal: Terminal) -> CommitResult:
+    """`run_commit` as a flow run, for a command.
+
+    Raises:
+        RecipeError: as `run_commit`.
+    """
+    call = _Call(terminal)
+    token = _call.set(call)
+    try:
+        state = commit(
+            str(project.root),
+            request.repository,
+            request.since,
+            request.until,
+            list(request.hardware),
+            request.jobs,
+            return_state=True,
+        )
+        if call.result is None:
+            state.result()  # raises what broke it
+            raise AssertionError(f"no result, and no error: {state}")
+    except Exception as error:
+        if call.result is None:
+            raise
+        warn(f"warning: the flow server didn't take the end of the run: {error}")
+    finally:
+        _call.reset(token)
+    return call.result
+
+
+def _flow_run_name() -> str:
+    given = flow_run.parameters
+    ends = (given["since"] or "", given["until"] or "")
+    name = f"{given['repository']} {'..'.join(ends)}" if any(ends) else given["repository"]
+    return printable(str(name))
+
+
+@flow(name="commit", flow_run_name=_flow_run_name)
+def commit(
+    project: str,
+    repository: str,
+    since: str | None = None,
+    until: str | None = None,
+    hardware: list[str] | None = None,
+    jobs: int | None = None,
+) -> State[Any]:
+    """The models of a repository that a range of commits touches, on every device.
+
+    `project` is the folder that holds params.yaml. Without `since` the range begins after the last
+    commit processed; without `until` it ends at the branch's head.
+    """
+    call = _call.get() or _Call(Terminal())
+    request = CommitRequest(repository, since, until, tuple(hardware or ()), jobs)
+    call.result = result = run_commit(Project(Path(project)), request, call.terminal)
+    headline = printable(result.headline)
+    get_run_logger().info("%s", headline)
+    if result.outcome is Outcome.PASSED:
+        return Completed(message=headline)
+    return Failed(message=f"{headline}; exit code {result.outcome.value}")

@@ -1,0 +1,157 @@
+"""Every night: the whole matrix with fresh seeds, into the history, and what moved.
+
+Importing this module imports Prefect.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+
+from flows.file_lock import warn
+from flows.matrix import run_matrix
+from flows.matrix_request import MatrixRequest
+from flows.night_conclusion import (
+    Measured,
+    NightResult,
+    conclude,
+    measured_afresh,
+    measured_stale,
+)
+from flows.night_rows import Night, begin_night, project_commit
+from flows.outcomes import printable
+from flows.overlay import Overlay
+from flows.params import load_params
+from flows.places import Project
+from flows.stage_calls import Stage
+from flows.terminal import Terminal
+from flows.workspace import open_workspace
+from stages.errors import Outcome
+from stages.report.night import night_table
+
+WORKSPACE = "nightly"
+SUMMARY_KEY, TABLE_KEY = "nightly-summary", "nightly-pairs"
+_MEASURED = frozenset({Stage.BENCHMARK, Stage.THERMAL_STRESS})
+
+
+def run_nightly(
+    project: Project, seed: int | None, only_stale: bool, jobs: int | None, terminal: Terminal
+) -> NightResult:
+    """Runs a night, appends it to the history, and leaves its summary as files and artifacts.
+
+    `only_stale` brings the project's own checkout up to date, with the seeds that it has.
+
+    Raises:
+        RecipeError: the matrix couldn't be run at all. A pair that is broken is a row.
+    """
+    now = datetime.now().astimezone()
+    params = load_params(project.params)
+    commit = project_commit(project)
+    if only_stale:
+        night = begin_night(now, params.benchmark.seed, commit)
+        measured = _run_stale(project, night, jobs, terminal)
+    else:
+        night = begin_night(now, seed, commit)
+        measured = _run_afresh(project, night, jobs, terminal)
+    result = conclude(project, params.nightly, measured)
+    _publish(result)
+    return result
+
+
+def _run_afresh(project: Project, night: Night, jobs: int | None, terminal: Terminal) -> Measured:
+    """Runs the matrix beside the user's checkout, which keeps its seeds and its results."""
+    seeds = {"benchmark.seed": night.seed, "thermal_stress.seed": night.seed}
+    with open_workspace(project, WORKSPACE, None, Overlay(params=seeds), terminal.say) as root:
+        request = MatrixRequest(root, forced=_MEASURED, jobs=jobs, tags=_tags(night))
+        return measured_afresh(run_matrix(request, terminal), night)
+
+
+def _run_stale(project: Project, night: Night, jobs: int | None, terminal: Terminal) -> Measured:
+    request = MatrixRequest(project.root, jobs=jobs, tags=_tags(night))
+    return measured_stale(run_matrix(request, terminal), night)
+
+
+def _tags(night: Night) -> tuple[str, ...]:
+    return ("nightly", f"night {night.date}")
+
+
+def _publish(result: NightResult) -> None:
+    """Artifacts on the flow's page. A server that went away takes nothing else with it."""
+    try:
+        create_markdown_artifact(result.summary, key=SUMMARY_KEY, description=result.headline)
+        if table := night_table(result.drift):
+            create_table_artifact(table, key=TABLE_KEY, description="Every pair, worst first")
+    except Exception as error:
+        warn(f"warning: the night's summary isn't on the flow's page: {error}")
+
+
+@dataclass(slots=True)
+class _Call:
+    """A command's call of the flow: how to speak, and the result, which no state carries."""
+
+    terminal: Terminal
+    result: NightResult | None = None
+
+
+_call: ContextVar[_Call | None] = ContextVar("call", default=None)
+
+
+def call_nightly(
+    project: Project, seed: int | None, only_stale: bool, jobs: int | None, terminal: Terminal
+) -> NightResult:
+    """`run_nightly` as a flow run, for a command.
+
+    Raises:
+        RecipeError: as `run_nightly`.
+    """
+    call = _Call(terminal)
+    token = _call.set(call)
+    try:
+        state = nightly(str(project.root), seed, only_stale, jobs, return_state=True)
+        if call.result is None:
+            state.result()  # raises what broke it
+            raise AssertionError(f"no night, and no error: {state}")
+    except Exception as error:
+        if call.result is None:
+            raise
+        warn(f"warning: the flow server didn't take the end of the run: {error}")
+    finally:
+        _call.reset(token)
+    return call.result
+
+
+def _flow_run_name() -> str:
+    given = flow_run.parameters
+    if given["only_stale"]:
+        return "only what is stale"
+    seed = given["seed"]
+    night = f"night {datetime.now().astimezone():%Y-%m-%d}"
+    return night if seed is None else f"{night}, seed {seed}"
+
+
+@flow(name="nightly", flow_run_name=_flow_run_name)
+def nightly(
+    project: str, seed: int | None = None, only_stale: bool = False, jobs: int | None = None
+) -> State[Any]:
+    """The whole matrix with fresh seeds, appended to the history, and what moved, worst first.
+
+    `project` is the folder that holds params.yaml. `seed` is the date as YYYYMMDD unless given.
+    `only_stale` brings the project's own checkout up to date instead.
+    """
+    call = _call.get() or _Call(Terminal())
+    call.result = result = run_nightly(
+        Project(Path(project)), seed, only_stale, jobs, call.terminal
+    )
+    get_run_logger().info("%s", printable(result.headline))
+    if result.outcome is Outcome.PASSED:
+        return Completed(message=result.headline)
+    return Failed(message=f"{result.headline}; exit code {result.outcome.value}")

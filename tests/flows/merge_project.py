@@ -1,0 +1,88 @@
+"""A project of two tiny models on one device, as a clone of this one would hold it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from flows.places import Project
+from tests.flows.command import REPOSITORY
+from tests.flows.git_repositories import Repository
+from tests.flows.small_models import save
+
+DEVICE = "npu_tiny"
+_TAKEN = ("stages", "flows", "models/*.py", ".dvc/config", ".dvcignore", "dvc.yaml")
+PARAMS = """matrix:
+  models: [net_a, net_b]
+  hardware: [npu_tiny]
+normalize: {seed: 0, sample_count: 1}
+validate: {min_cosine: 0.999, max_relative_error: 0.01, min_sqnr_db: 30.0,
+           max_fallbacks: null, max_sram_bytes: null, max_ddr_bytes: null}
+benchmark: {runs: 60, warmup: 5, seed: 0}
+gate: {max_p99_increase_percent: 5, max_p99_over_p50: 1.5}
+thermal_stress: {runs: 60, seed: 0, junction_celsius: 60.0, max_p99_over_p50: 2.0}
+"""
+_MODEL = "description: {}\nlicence: Apache-2.0\nsource:\n  path: model.onnx\n"
+
+
+def activated(activation: str, channels: int = 8, side: int = 16) -> onnx.ModelProto:
+    """Two convolutions with an activation between them, called after its kind."""
+    random = np.random.default_rng(3)
+    kernels = [
+        numpy_helper.from_array(
+            (random.standard_normal((channels, inputs, 3, 3)) / 5).astype(np.float32), name
+        )
+        for name, inputs in (("k1", 3), ("k2", channels))
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "k1"], ["c"], "conv1", pads=[1, 1, 1, 1]),
+        helper.make_node(activation, ["c"], ["r"], f"{activation}_3"),
+        helper.make_node("Conv", ["r", "k2"], ["y"], "conv2", pads=[1, 1, 1, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "activated",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, channels, side, side])],
+        kernels,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def write_model(root: Path, name: str, model: onnx.ModelProto) -> None:
+    """A model folder."""
+    folder = root / "models" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    save(model, folder / "model.onnx")
+    (folder / "model.yaml").write_text(_MODEL.format(name))
+
+
+def make_merge_project(folder: Path) -> tuple[Repository, Project]:
+    """The project's own code, `net_a` and `net_b`, all committed on the branch main; the tag
+    `before` is from when there was no graph yet."""
+    repository = Repository.make(folder)
+    repository.write("README.md", "to be done\n")
+    repository.commit("begin")
+    repository.git("tag", "before")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *_TAKEN, f"hardware_specs/{DEVICE}.yaml"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=True,
+    ).stdout.decode()
+    for path in filter(None, listed.split("\0")):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / path, target)
+    repository.write(".gitignore", ".cache/\nresults/\nout/\n__pycache__/\n.dvc/config.local\n")
+    repository.write("params.yaml", PARAMS)
+    repository.write(f"baselines/{DEVICE}/.gitkeep", "")
+    write_model(folder, "net_a", activated("Sigmoid"))
+    write_model(folder, "net_b", activated("Relu"))
+    repository.commit("two models")
+    return repository, Project(folder)

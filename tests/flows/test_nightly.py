@@ -1,0 +1,217 @@
+"""A night as a flow on a real server: rows, summary, artifacts, and what one broken pair leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows import nightly as nightly_flow
+from flows.engine import drain
+from flows.flow_server import FlowServer
+from flows.history import append_nights, history_file, read_history
+from flows.matrix_request import MatrixRequest, MatrixResult, Standing
+from flows.night_conclusion import NightResult
+from flows.nightly import call_nightly
+from flows.places import Project
+from flows.requests import Pair
+from flows.stage_calls import Stage
+from flows.terminal import Terminal
+from stages.errors import InputError, Outcome
+from tests.flows.command import REPOSITORY
+from tests.flows.fake_matrix import FakeMatrix
+
+ONE, OTHER = Pair("m", "hw1"), Pair("m", "hw2")
+IGNORED = "/history/\n/.cache/\n/results/\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server(flow_server: None) -> Iterator[str]:
+    """The address of the shared server, which Prefect in this process talks to."""
+    server = FlowServer(Project(REPOSITORY).cache / "prefect")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("PREFECT_API_URL", raising=False)
+        server.open()
+        server.wait_until_ready()
+        with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
+            yield os.environ["PREFECT_API_URL"]
+            drain()
+        server.close()
+
+
+class Nights:
+    """A project in Git whose matrix is fake; notes every request."""
+
+    def __init__(self, root: Path) -> None:
+        self.project = Project(root)
+        self.matrix = FakeMatrix(root, ONE, OTHER)
+        self.requests: list[MatrixRequest] = []
+        self.params: list[Any] = []
+
+    def run_matrix(self, request: MatrixRequest, _terminal: Terminal) -> MatrixResult:
+        """Stands for the engine."""
+        self.requests.append(request)
+        self.params.append(yaml.safe_load((request.root / "params.yaml").read_text()))
+        self.matrix.root = request.root
+        return self.matrix.run()
+
+    def night(self, seed: int | None = None, only_stale: bool = False) -> NightResult:
+        """Runs one."""
+        return call_nightly(self.project, seed, only_stale, 2, Terminal(quiet=True))
+
+
+@pytest.fixture
+def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
+    """A project with one commit."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "params.yaml").write_text("benchmark: {seed: 5, runs: 10}\n")
+    (root / ".gitignore").write_text(IGNORED)
+    identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    for arguments in (("init", "-q"), ("add", "."), (*identity, "commit", "-qm", "one")):
+        subprocess.run(["git", *arguments], cwd=root, check=True)
+    monkeypatch.setenv("RECIPE_CACHE", str(tmp_path / "cache"))
+    nights = Nights(root)
+    monkeypatch.setattr(nightly_flow, "run_matrix", nights.run_matrix)
+    return nights
+
+
+def latest_run() -> Any:
+    """The newest flow run of the nightly flow, and its artifacts by key."""
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    with get_client(sync_client=True) as client:
+        (run,) = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1)
+        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+        found = client.read_artifacts(artifact_filter=wanted)
+        return run, {artifact.key: artifact for artifact in found}
+
+
+def test_a_night_runs_beside_the_checkout_with_its_seed_and_measures_anew(nights: Nights) -> None:
+    result = nights.night(seed=77)
+    (request,) = nights.requests
+    assert request.root != nights.project.root
+    assert request.forced == {Stage.BENCHMARK, Stage.THERMAL_STRESS}
+    assert request.pairs is None
+    assert request.jobs == 2
+    (params,) = nights.params
+    assert params["benchmark"] == {"seed": 77, "runs": 10}
+    assert params["thermal_stress"] == {"seed": 77}
+    assert (nights.project.root / "params.yaml").read_text().startswith("benchmark: {seed: 5")
+    assert result.outcome is Outcome.PASSED
+    rows = read_history(history_file(nights.project.root)).rows
+    assert [row.pair for row in rows] == [("m", "hw1"), ("m", "hw2")]
+    assert {row.seed for row in rows} == {77}
+    assert len(rows[0].commit) == 40
+
+
+def test_the_date_is_the_seed(nights: Nights) -> None:
+    result = nights.night()
+    assert nights.params[0]["benchmark"]["seed"] == int(result.night.date.replace("-", ""))
+
+
+def test_what_moved_is_on_the_page_and_in_a_file(nights: Nights) -> None:
+    for _ in range(3):
+        nights.night(seed=1)
+    nights.matrix.refused = {OTHER}
+    nights.matrix.p99_ns = {ONE: 1_400_000}
+    result = nights.night(seed=2)
+    assert result.headline == "2 pairs: 1 newly broken, 1 worse"
+    assert result.outcome is Outcome.COMPILE_REFUSED
+    run, artifacts = latest_run()
+    assert run.name.endswith(", seed 2")
+    assert run.state.is_failed()
+    assert run.state.message == "2 pairs: 1 newly broken, 1 worse; exit code 4"
+    summary = artifacts["nightly-summary"].data
+    assert summary == result.summary
+    assert "| m | hw2 | tonight | compile | compile refused: tensor %a can't fit |" in summary
+    assert "| m | hw1 | P99 | +15.7 % | 1.4 ms | 1.21 ms | 1.21 ms | tonight |" in summary
+    assert summary.index("Broken") < summary.index("Worse")
+    assert "nightly-pairs" in artifacts
+    assert result.file is not None
+    assert result.file.read_text() == summary
+    assert (result.file.parent / "latest.md").read_text() == summary
+    assert len(read_history(history_file(nights.project.root)).rows) == 8
+
+
+def test_only_stale_with_nothing_stale_appends_nothing(nights: Nights) -> None:
+    nights.matrix.standing = Standing.FRESH
+    result = nights.night(only_stale=True)
+    (request,) = nights.requests
+    assert (request.root, request.forced) == (nights.project.root, frozenset())
+    assert nights.params[0]["benchmark"]["seed"] == 5
+    assert (result.headline, result.outcome) == ("2 pairs: nothing was stale", Outcome.PASSED)
+    assert not history_file(nights.project.root).exists()
+    nights.matrix.failed = {ONE: Stage.GATE}
+    again = nights.night(only_stale=True)
+    assert again.outcome is Outcome.GATE_FAILED
+    assert "nothing was stale, and still: gate failed" in again.headline
+
+
+def test_only_stale_appends_the_pairs_that_ran(nights: Nights) -> None:
+    nights.matrix.standing = Standing.FRESH
+    nights.matrix.refused = {OTHER}
+    result = nights.night(only_stale=True)
+    (row,) = read_history(history_file(nights.project.root)).rows
+    assert row.pair == ("m", "hw2")
+    assert row.seed == 5
+    assert result.headline == "2 pairs: 1 newly broken, 1 new"
+
+
+def test_a_damaged_history_keeps_nothing_back(nights: Nights) -> None:
+    path = history_file(nights.project.root)
+    append_nights(path, [])
+    path.write_text(path.read_text() + "what is this\n")
+    before = path.read_bytes()
+    result = nights.night(seed=3)
+    assert result.outcome is Outcome.BAD_INPUT
+    assert result.appended == 0
+    assert "the history is damaged" in result.summary
+    assert path.read_bytes() == before
+    assert latest_run()[0].state.is_failed()
+
+
+def test_a_cut_off_line_is_mended_and_told(nights: Nights) -> None:
+    nights.night(seed=3)
+    path = history_file(nights.project.root)
+    path.write_text(path.read_text()[:-20])
+    result = nights.night(seed=4)
+    assert result.outcome is Outcome.PASSED
+    assert "cut off" in result.summary
+    assert len(read_history(path).rows) == 3
+
+
+def test_a_matrix_that_cant_run_ends_the_night_with_its_error(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_request: MatrixRequest, _terminal: Terminal) -> MatrixResult:
+        raise InputError("no dvc.yaml", where="here")
+
+    monkeypatch.setattr(nightly_flow, "run_matrix", refuse)
+    with pytest.raises(InputError, match=r"no dvc\.yaml"):
+        nights.night()
+    run, _ = latest_run()
+    assert run.state.is_failed()
+    assert "no dvc.yaml" in run.state.message
+    assert not history_file(nights.project.root).exists()
+
+
+def _die(*_given: object, **_named: object) -> None:
+    raise ConnectionError("the server went away")
+
+
+@pytest.mark.parametrize("gone", ["create_markdown_artifact", "create_table_artifact"])
+def test_a_server_that_goes_away_takes_no_result_with_it(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(nightly_flow, gone, _die)
+    assert nights.night(seed=3).appended == 2
+    assert "isn't on the flow's page: the server went away" in capsys.readouterr().err

@@ -1,0 +1,121 @@
+"""The night's summary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stages.errors import Outcome
+from stages.evaluation.drift import Drift, compare_nights
+from stages.report.night import NightHeading, night_headline, night_markdown, night_table
+from tests.evaluation.test_drift import BROKEN, SOUND
+
+HEADING = NightHeading("2026-01-02", 20260102, "0123456789abcdef+changes", 3)
+
+
+def _markdown(heading: NightHeading, drift: Drift) -> str:
+    return night_markdown(night_headline(drift), heading, drift)
+
+
+def _night() -> Drift:
+    earlier = [replace(SOUND, model=name) for name in ("a", "b", "c", "d", "old")]
+    earlier += [replace(BROKEN, model="e")]
+    tonight = [
+        replace(SOUND, model="a", p99_ns=1_300_000, fallbacks=1, package="p2"),
+        replace(SOUND, model="b", p99_ns=1_000_000),
+        replace(SOUND, model="c"),
+        replace(BROKEN, model="d", hardware="hw", reason="a|tile <b> doesn't fit"),
+        replace(BROKEN, model="d", hardware="hw2", reason="a|tile <b> doesn't fit"),
+        replace(SOUND, model="e"),
+        replace(SOUND, model="f"),
+    ]
+    return compare_nights(tonight, earlier)
+
+
+def test_the_headline_names_the_worst_first() -> None:
+    said = "2 newly broken, 1 worse, 1 better, 1 mended, 1 new, 1 unchanged, 1 gone"
+    assert night_headline(_night()) == f"7 pairs: {said}"
+    assert night_headline(Drift()) == "0 pairs: nothing ran"
+
+
+def test_the_summary_reads_worst_first() -> None:
+    assert _markdown(HEADING, _night()) == (
+        "**7 pairs: 2 newly broken, 1 worse, 1 better, 1 mended, 1 new, 1 unchanged, 1 gone**\n"
+        "\n"
+        "Night 2026-01-02, seed 20260102, project 0123456789+changes, compared with 3 earlier "
+        "nights\n"
+        "\n"
+        "### Broken\n"
+        "\n"
+        "| model | device | since | stage | why |\n"
+        "|---|---|---|---|---|\n"
+        "| d | hw, hw2 | tonight | compile | compile refused: a\\|tile \\<b\\> doesn't fit |\n"
+        "\n"
+        "### Worse\n"
+        "\n"
+        "| model | device | figure | change | tonight | night before | usual | when | beside |\n"
+        "|---|---|---|--:|--:|--:|--:|---|---|\n"
+        "| a | hw | P99 | +18.2 % | 1.3 ms | 1.1 ms | - | tonight | recipe changed |\n"
+        "|  |  | P99/P50 | +18.2 % | 1.300 | 1.100 | - | tonight |  |\n"
+        "|  |  | fallbacks | +1 | 1 | 0 | - | tonight |  |\n"
+        "\n"
+        "### Better\n"
+        "\n"
+        "| model | device | figure | change | tonight | night before | usual | when | beside |\n"
+        "|---|---|---|--:|--:|--:|--:|---|---|\n"
+        "| b | hw | P99 | -9.1 % | 1 ms | 1.1 ms | - | tonight | same recipe |\n"
+        "|  |  | P99/P50 | -9.1 % | 1.000 | 1.100 | - | tonight |  |\n"
+        "\n"
+        "Mended: e on hw\n"
+        "\n"
+        "New: f on hw\n"
+        "\n"
+        "Gone: old on hw\n"
+    )
+
+
+def test_a_failed_gate_shows_its_figures_too() -> None:
+    slow = replace(
+        SOUND,
+        outcome=Outcome.GATE_FAILED,
+        verdicts=("PASS", "PASS", "PASS", "PASS", "FAIL", "PASS"),
+        reason="P99 is 136 % of the baseline's",
+        p99_ns=1_500_000,
+    )
+    text = _markdown(HEADING, compare_nights([slow], [SOUND]))
+    assert "| m | hw | tonight | gate | gate failed: P99 is 136 % of the baseline's |" in text
+    assert "### Broken, and moved" in text
+    assert "+36.4 %" in text
+
+
+def test_notes_and_the_first_night() -> None:
+    heading = NightHeading("2026-01-02", None, "", 0, ("the last line was cut off",))
+    text = _markdown(heading, compare_nights([SOUND], []))
+    assert "Night 2026-01-02, the first" in text
+    assert "> the last line was cut off" in text
+
+
+def test_many_names_are_counted() -> None:
+    rows = [replace(SOUND, model=f"m{number:02}") for number in range(30)]
+    text = _markdown(HEADING, compare_nights(rows, []))
+    assert text.endswith("m11 on hw and 18 more\n")
+
+
+def test_the_table_has_a_row_for_each_pair_in_the_same_order() -> None:
+    table = night_table(_night())
+    assert [row["standing"] for row in table] == [
+        "broken",
+        "broken",
+        "worse",
+        "better",
+        "mended",
+        "new",
+        "unchanged",
+    ]
+    assert table[0]["what"] == "compile: a|tile <b> doesn't fit"
+    assert table[0]["P99"] == "-"
+    assert table[2]["what"] == (
+        "P99 +18.2 %, P99/P50 +18.2 %, fallbacks +1 (tonight, recipe changed)"
+    )
+    assert table[2]["P99"] == "1.3 ms"
+    assert table[2]["gate"] == "NEW"
+    assert table[6]["what"] == ""
