@@ -1,15 +1,14 @@
-"""The matrix on many machines: cut into shards, run by the workers of a Prefect pool, collected.
+"""The matrix on many machines: cut into shards, run by workers, collected.
 
-There is no scheduler here. Prefect gives shards to workers, DVC's run-cache carries results, and
-the run that collects is an ordinary run of the matrix: it restores what the workers made, and makes
-itself what they didn't. So a shard that dies costs time, never a result.
+There is no scheduler here. Prefect or Dask gives shards to workers, DVC's run-cache carries their
+results, and the run that collects is an ordinary run of the matrix: it restores what the workers
+made, and makes itself what they didn't. So a shard that dies costs time, never a result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +23,26 @@ from flows.matrix import run_matrix
 from flows.matrix_request import MatrixRequest, MatrixResult
 from flows.requests import Pair
 from flows.run_cache import fetch_run_cache, push_run_cache
-from flows.shard_parameters import ShardParameters
+from flows.shard_parameters import Checkout, Dispatch, Fate, ShardParameters
 from flows.shards import Shard, split
 from flows.terminal import Terminal
-from flows.worker_pool import Fate, Pool, run_shards
 from stages.errors import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersRequest:
-    """A matrix to be run by the workers of a pool.
+    """A matrix to be run by workers.
 
-    `matrix.root` is the workspace that collects; `params` the overlay of params.yaml that it was
-    opened with, `pool.tree` its tree.
+    `matrix.root` is the workspace that collects; `checkout` is what it holds, as workers can make
+    it. `dispatch` gives shards to workers: `flows.worker_pool.run_shards` to those of a Prefect
+    pool, `flows.dask_shards.run_shards` to those of a Dask cluster; `place` names either.
     """
 
     matrix: MatrixRequest
-    pool: Pool
+    checkout: Checkout
+    dispatch: Dispatch
+    place: str
     shards: int
-    params: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def run_on_workers(request: WorkersRequest, terminal: Terminal) -> MatrixResult:
     token = _call.set(call)
     try:
         root = request.matrix.root
-        state = matrix_on_workers(root.name, len(shards), request.pool.name, return_state=True)
+        state = matrix_on_workers(root.name, len(shards), request.place, return_state=True)
         if call.result is None:
             state.result()  # raises what broke the flow itself
     finally:
@@ -86,19 +86,19 @@ def run_on_workers(request: WorkersRequest, terminal: Terminal) -> MatrixResult:
 
 @flow(
     name="matrix-on-workers",
-    flow_run_name="{shards} shards on {work_pool}",
+    flow_run_name="{shards} shards on {place}",
     validate_parameters=False,
 )
-def matrix_on_workers(workspace: str, shards: int, work_pool: str) -> State[Any]:
-    """Shards as runs of a deployment, then the matrix that restores what they made."""
+def matrix_on_workers(workspace: str, shards: int, place: str) -> State[Any]:
+    """Shards, then the matrix that restores what they made."""
     call = _call.get()
     matrix = call.request.matrix
     forced = tuple(sorted(matrix.forced))
     orders = [
-        ShardParameters(shard.number, shard.pairs, call.request.params, forced)
+        ShardParameters(shard.number, shard.pairs, call.request.checkout, forced)
         for shard in call.shards
     ]
-    fates = run_shards(call.request.pool, orders, call.terminal.say)
+    fates = call.request.dispatch(orders, call.terminal.say)
     create_table_artifact(table=fate_rows(fates), key="shards", description="What became of shards")
     lost = [fate for fate in fates if not fate.shared]
     for fate in lost:

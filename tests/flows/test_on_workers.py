@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from flows.board import Step
 from flows.flow_server import API_VARIABLE, FlowServer
 from flows.matrix_request import MatrixRequest, MatrixResult, Standing
 from flows.places import CACHE_VARIABLE, ROOT_VARIABLE, Project
-from flows.requests import Pair
+from flows.shard_parameters import Checkout
 from flows.stage_calls import Stage
 from flows.terminal import Terminal
 from flows.workspace import open_workspace
@@ -101,13 +101,12 @@ def _run(
     root: Path, shards: int, absence_seconds: float = 120.0, pool: str = POOL
 ) -> tuple[Path, MatrixResult]:
     from flows.on_workers import WorkersRequest, run_on_workers
-    from flows.worker_pool import Pool
+    from flows.worker_pool import Pool, run_shards
 
     project = Project(root)
     with open_workspace(project, "nightly", None) as folder:
-        request = WorkersRequest(
-            MatrixRequest(folder), Pool(pool, absence_seconds=absence_seconds), shards
-        )
+        dispatch = partial(run_shards, Pool(pool, absence_seconds=absence_seconds))
+        request = WorkersRequest(MatrixRequest(folder), Checkout(), dispatch, pool, shards)
         return folder, run_on_workers(request, Terminal())
 
 
