@@ -19,7 +19,7 @@ PYTEST_ARGS ?=
 WORKFLOWS := $(wildcard .github/workflows/*.yml)
 ACTIONS := $(wildcard .github/actions/*/action.yml)
 GITLAB := docs/ci/gitlab-ci.yml
-SCRIPTS := $(filter-out %.md,$(wildcard .ci/*))
+SCRIPTS := $(wildcard .ci/* docs/ci/post-receive)
 LINT := .github/lint
 LINT_STAMP := $(LINT)/node_modules/.installed-$(shell cat $(LINT)/package-lock.json 2>/dev/null | cksum | tr ' ' '-')
 

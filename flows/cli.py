@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from flows.arguments import Quiet, spread_bindings
-from flows.commands import baseline, catalogue, flow, inspect, run, stage
+from flows.commands import baseline, catalogue, flow, inspect, run, serve, stage
 from flows.context import Options
 from flows.outcomes import exit_code_lines, report_bug, report_error
 from flows.terminal import Terminal
@@ -39,6 +39,7 @@ app.add_typer(catalogue.hardware_app, name="hardware", rich_help_panel=_LOOK)
 app.add_typer(catalogue.models_app, name="models", rich_help_panel=_LOOK)
 app.add_typer(baseline.baseline_app, name="baseline")
 app.add_typer(flow.flow_app, name="flow")
+app.command("serve")(serve.serve)
 
 
 @app.callback()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prefect import flow, get_run_logger
@@ -22,7 +21,7 @@ from flows.commit_run import process_commit
 from flows.file_lock import warn
 from flows.matrix import run_matrix
 from flows.outcomes import printable
-from flows.places import Project
+from flows.places import Project, project_at
 from flows.terminal import Terminal
 from stages.errors import Outcome
 
@@ -113,12 +112,13 @@ def commit(
 ) -> State[Any]:
     """The models of a repository that a range of commits touches, on every device.
 
-    `project` is the folder that holds params.yaml. Without `since` the range begins after the last
-    commit processed; without `until` it ends at the branch's head.
+    `project` is the folder that holds params.yaml; empty means this worker's own. Without
+    `since` the range begins after the last commit processed; without `until` it ends at the
+    branch's head.
     """
     call = _call.get() or _Call(Terminal())
     request = CommitRequest(repository, since, until, tuple(hardware or ()), jobs)
-    call.result = result = run_commit(Project(Path(project)), request, call.terminal)
+    call.result = result = run_commit(project_at(project), request, call.terminal)
     headline = printable(result.headline)
     get_run_logger().info("%s", headline)
     if result.outcome is Outcome.PASSED:

@@ -170,7 +170,7 @@ def _record(
     plan: CommitPlan, rows: tuple[CommitRow, ...], failing: Mapping[Pair, Failing]
 ) -> BranchRecord:
     """How far the branch is processed now; see `flows.processed` for what fails."""
-    kept = dict(failing)
+    kept = {pair: known for pair, known in failing.items() if pair.hardware in plan.hardware}
     for row in rows:
         if row.outcome is not Outcome.PASSED:
             kept[row.pair] = _failing(plan, row)

@@ -52,7 +52,7 @@ def _is_dead(run: FlowRun) -> bool:
         created = psutil.Process(int(rest)).create_time()
     except psutil.NoSuchProcess:
         return True
-    return abs(created - int(began)) > _CLOCK_SECONDS
+    return bool(abs(created - int(began)) > _CLOCK_SECONDS)
 
 
 def _mark(client: SyncPrefectClient, run: FlowRun) -> None:

@@ -1,4 +1,4 @@
-"""DVC's graph: what it holds, what is stale, and saving what ran. The only module that touches
+"""DVC's graph: what it holds, what is stale, and saving what ran. The flows/dvc_*.py alone touch
 DVC's internals, which is why the project pins `dvc>=3.67,<3.68`; tests/flows/test_dvc_graph.py is
 the contract with them.
 
@@ -13,64 +13,29 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
 
-import dpath
 import networkx as nx
 from dvc.config import NotDvcRepoError
-from dvc.dependency.param import ParamsDependency
-from dvc.dvcfile import PROJECT_FILE, Lockfile, ProjectFile
+from dvc.dvcfile import PROJECT_FILE
 from dvc.exceptions import DvcException
 from dvc.output import Output
-from dvc.parsing import JOIN, MatrixDefinition
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
-from dvc.stage.cache import _get_cache_hash
-from dvc.stage.serialize import to_single_stage_lockfile
 from dvc.utils import dict_sha256
-from dvc.utils.serialize import dump_yaml, load_path
-from dvc_data.hashfile.hash_info import HashInfo
-from dvc_data.hashfile.meta import Meta
 
 from flows import dvc_remote
 from flows.board import Step
+from flows.dvc_lockfile import write_lockfile
+from flows.dvc_nodes import Node, make_nodes
+from flows.dvc_prints import MISSING, DvcPrints, Print
 from flows.dvc_remote import Moved
-from flows.path_prints import PathPrints
-from flows.stage_calls import Stage
+from flows.dvc_runs import RunCache, may_be_restored, may_be_saved
 from stages.errors import InputError
 
 _ROLLBACK = "the run-cache keeps all results: `git checkout dvc.lock`, or delete it, and run again"
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A stage of dvc.yaml.
-
-    `needs` names the stages whose outputs it reads; `step` says which cell of the matrix it is, and
-    is None for a stage that isn't one of the six; `folder` is where its command runs.
-    """
-
-    name: str
-    command: str
-    folder: Path
-    needs: tuple[str, ...]
-    step: Step | None
-
-
-@dataclass(frozen=True, slots=True)
-class Print:
-    """What lies at a path: DVC's facts and hash; no hash where nothing lies there."""
-
-    meta: Meta | None
-    hash_info: HashInfo | None
-
-
-_MISSING = Print(None, None)
 
 
 class InputsChangedError(InputError):
@@ -86,14 +51,14 @@ class DvcGraph:
     def __init__(self, repo: Repo) -> None:
         self._repo = repo
         self._mutex = threading.Lock()
-        self._prints: PathPrints[Print] = PathPrints()
-        self._parameters: PathPrints[Mapping[str, Any]] = PathPrints()
+        self._prints = DvcPrints(repo)
+        self._runs = RunCache(repo)
         self._done: dict[str, PipelineStage] = {}
         graph: nx.DiGraph = repo.index.graph  # an edge leads from a stage to one that it needs
         self._stages = {
             stage.addressing: stage for stage in graph if isinstance(stage, PipelineStage)
         }
-        self.nodes: Mapping[str, Node] = self._make_nodes(graph)
+        self.nodes: Mapping[str, Node] = make_nodes(repo, graph, self._stages)
 
     def select(self, names: Collection[str] | None = None) -> list[str]:
         """The named stages and all that they need, each after what it needs; None means all.
@@ -134,35 +99,53 @@ class DvcGraph:
         stage = self._stages[name]
         with self._exclusively():
             for dependency in stage.deps:
-                self._look_again(dependency)
+                self._prints.look_again(dependency)
             return not self._is_changed(stage)
 
     def restore(self, name: str) -> bool:
-        """Brings a stage's outputs back from the run-cache, if it ever ran with these inputs; from
-        the default remote where the run-cache knows them and the cache lacks them.
+        """Brings a stage's outputs back, if it ever ran with these inputs: as dvc.lock has it, or
+        else the run-cache; from the default remote where the cache lacks the files.
 
         Raises:
             InputError: a dependency is missing.
         """
         stage = self._stages[name]
         with self._exclusively():
+            if not may_be_restored(stage):
+                return False
+            known = self._as_recorded(stage)
             self._note_inputs(stage)
-            if not _is_cacheable(stage):
+            known = known or self._runs.find(stage)
+            if known is None:
                 return False
-            cached = self._cached_stage(stage)
-            if cached is None:
+            self._pull(known)
+            if not known.outs_cached():
                 return False
-            self._pull(cached)
-            if not cached.outs_cached():
-                return False
-            for out in cached.outs:
+            for out in known.outs:
                 out.checkout(force=True)
-            found = {out.def_path: out for out in cached.outs}
+            found = {out.def_path: out for out in known.outs}
             for out in stage.outs:
                 twin = found[out.def_path]
                 self._note_output(out, Print(twin.meta, twin.hash_info))
             self._note_done(stage)
             return True
+
+    def keep(self, name: str) -> None:
+        """Takes the outputs of a frozen stage as they are.
+
+        Raises:
+            InputError: one is missing.
+        """
+        stage = self._stages[name]
+        missing = next((out for out in stage.outs if not out.exists), None)
+        if missing is not None:
+            raise InputError(
+                f"{name} is frozen, and its output {missing.def_path} is missing",
+                hint=f"`dvc checkout {name}`, or `dvc unfreeze {name}` and run again",
+            )
+        with self._exclusively():
+            self._note_inputs(stage)
+        self.finish(name)
 
     def begin(self, name: str) -> None:
         """Notes the inputs of a stage that is about to run, and removes its old outputs.
@@ -197,8 +180,8 @@ class DvcGraph:
                         )
                     out.add()
                     self._note_output(out, Print(out.meta, out.hash_info))
-                if _is_cacheable(stage):
-                    self._save_entry(stage)
+                if may_be_saved(stage):
+                    self._runs.save(stage)
             except OSError as error:
                 raise InputError(
                     f"the results of {name} can't be saved: {error.strerror or error}",
@@ -219,7 +202,7 @@ class DvcGraph:
                     stage = self._done[name]
                     by_lockfile.setdefault(stage.dvcfile._lockfile.path, []).append(stage)
             for path, stages in by_lockfile.items():
-                self._write_lockfile(Path(path), stages)
+                write_lockfile(self._repo, Path(path), stages)
             self._done.clear()
 
     @property
@@ -237,7 +220,7 @@ class DvcGraph:
         with self._exclusively():
             stages = [self._stages[name] for name in names]
             ready = [stage for stage in stages if not self._is_changed(stage)]
-            entries = [path for stage in ready for path in self._entries(stage)[:1]]
+            entries = [path for stage in ready for path in self._runs.entries(stage)[:1]]
             return dvc_remote.push(self._repo, ready, entries, remote)
 
     def fetch(self, names: Sequence[str], remote: str = "") -> Moved:
@@ -263,14 +246,15 @@ class DvcGraph:
             if not self._is_changed(stage) and not any(dep.fs_path in made for dep in stage.deps):
                 continue
             looks = {
-                dep: made.get(dep.fs_path) or (_MISSING if dep.fs_path in own else self._look(dep))
+                dep: made.get(dep.fs_path)
+                or (MISSING if dep.fs_path in own else self._prints.look(dep))
                 for dep in stage.deps
             }
-            if _MISSING in looks.values() or not _is_cacheable(stage):
+            if MISSING in looks.values() or not may_be_restored(stage):
                 continue
             for dependency, look in looks.items():
                 dependency.meta, dependency.hash_info = look.meta, look.hash_info
-            cached = self._cached_stage(stage)
+            cached = self._runs.find(stage)
             if cached is None:
                 continue
             for out in cached.outs:
@@ -287,44 +271,13 @@ class DvcGraph:
             sources = {}
             for dependency in stage.deps:
                 if dependency.fs_path not in made:
-                    look = self._look(dependency)
+                    look = self._prints.look(dependency)
                     sources[dependency.def_path] = str(look.hash_info)
         content = {"command": stage.cmd, "sources": sources}
         return str(dict_sha256(content))
 
     def _made(self) -> set[str]:
         return {out.fs_path for stage in self._stages.values() for out in stage.outs}
-
-    def _make_nodes(self, graph: nx.DiGraph) -> dict[str, Node]:
-        steps = self._steps()
-        return {
-            name: Node(
-                name,
-                str(stage.cmd),
-                Path(stage.wdir),
-                tuple(
-                    sorted(
-                        need.addressing
-                        for need in graph.successors(stage)
-                        if isinstance(need, PipelineStage)
-                    )
-                ),
-                steps.get(name),
-            )
-            for name, stage in self._stages.items()
-        }
-
-    def _steps(self) -> dict[str, Step]:
-        """The cell of the matrix that each stage is, as dvc.yaml's resolver expands it."""
-        steps: dict[str, Step] = {}
-        resolver = ProjectFile(self._repo, str(Path(self._repo.root_dir) / PROJECT_FILE)).resolver
-        for kind, definition in resolver.definitions.items():
-            if kind not in set(Stage) or not isinstance(definition, MatrixDefinition):
-                continue
-            for key, cell in definition.normalized_iterable.items():
-                step = Step(Stage(kind), str(cell["model"]), str(cell.get("hardware", "")))
-                steps[f"{kind}{JOIN}{key}"] = step
-        return steps
 
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
@@ -333,53 +286,25 @@ class DvcGraph:
             yield
 
     def _is_changed(self, stage: PipelineStage) -> bool:
-        if stage.changed_stage() or stage.always_changed:
+        if stage.changed_stage():
+            return True
+        if not stage.frozen and (stage.is_callback or stage.always_changed):
             return True
         inputs = () if stage.frozen else stage.deps
-        return any(map(self._differs, inputs)) or any(map(self._is_lost, stage.outs))
+        return any(map(self._prints.differs, inputs)) or any(map(self._prints.is_lost, stage.outs))
 
-    def _differs(self, item: Output) -> bool:
-        now = self._look(item)
-        return now is _MISSING or not item.hash_info or now.hash_info != item.hash_info
-
-    def _is_lost(self, out: Output) -> bool:
-        return self._differs(out) or (out.use_cache and out.changed_cache())
-
-    def _look(self, item: Output) -> Print:
-        return self._prints.look(_key(item), item.fs_path, lambda: self._print(item))
-
-    def _look_again(self, item: Output) -> Print:
-        return self._prints.look_again(_key(item), item.fs_path, lambda: self._print(item))
-
-    def _print(self, item: Output) -> Print:
-        if not item.exists:
-            return _MISSING
-        if isinstance(item, ParamsDependency):
-            return Print(item.meta, self._parameter_values(item))
-        meta, hash_info = item._get_hash_meta()
-        return Print(meta, hash_info)
-
-    def _parameter_values(self, item: ParamsDependency) -> HashInfo:
-        """As ParamsDependency.get_hash, parsing each file once."""
-        path = item.fs_path
-        read = partial(load_path, path, self._repo.fs)
-        content: Any = self._parameters.look_again(path, path, read)
-        names = item.params or list(content)
-        try:
-            values = {name: dpath.get(content, name, separator=".") for name in names}
-        except KeyError as error:
-            raise InputError(
-                f"{item.stage.addressing} depends on the parameter {error.args[0]!r}, which is "
-                "missing",
-                where=item.def_path,
-                hint="add it: docs/matrix.md says what each means",
-            ) from error
-        return HashInfo("params", cast(Any, values))
+    def _as_recorded(self, stage: PipelineStage) -> PipelineStage | None:
+        """The stage with the outputs that dvc.lock says it has, where its inputs are those too."""
+        changed = stage.changed_stage() or any(map(self._prints.differs, stage.deps))
+        if changed or not all(out.hash_info for out in stage.outs):
+            return None
+        recorded = self._runs.recorded(stage)
+        return recorded if recorded.outs_cached() else None
 
     def _note_inputs(self, stage: PipelineStage) -> None:
         for dependency in stage.deps:
-            now = self._look_again(dependency)
-            if now is _MISSING:
+            now = self._prints.look_again(dependency)
+            if now is MISSING:
                 raise InputError(
                     f"{stage.addressing} depends on {dependency.def_path}, which is missing",
                     where=str(Path(self._repo.root_dir) / PROJECT_FILE),
@@ -390,7 +315,7 @@ class DvcGraph:
 
     def _check_inputs(self, stage: PipelineStage) -> None:
         for dependency in stage.deps:
-            if self._look_again(dependency).hash_info != dependency.hash_info:
+            if self._prints.look_again(dependency).hash_info != dependency.hash_info:
                 raise InputsChangedError(
                     f"{dependency.def_path} changed while {stage.addressing} ran",
                     hint="run again: its outputs were thrown away",
@@ -398,47 +323,11 @@ class DvcGraph:
 
     def _note_output(self, out: Output, now: Print) -> None:
         out.meta, out.hash_info, out.files = now.meta, now.hash_info, None
-        self._prints.note(_key(out), out.fs_path, now)
+        self._prints.note(out, now)
 
     def _note_done(self, stage: PipelineStage) -> None:
         stage.cmd_changed = False
         self._done[stage.addressing] = stage
-
-    def _entries(self, stage: PipelineStage) -> list[Path]:
-        """The run-cache entries of a stage with its present inputs, the newest first."""
-        key = _get_cache_hash(to_single_stage_lockfile(stage), key=True)
-        folder = Path(self._repo.stage_cache._get_cache_dir(key))
-        if not folder.is_dir():
-            return []
-        values = [path for path in folder.iterdir() if not path.name.startswith(".")]
-        return sorted(values, key=lambda path: path.stat().st_mtime_ns, reverse=True)
-
-    def _cached_stage(self, stage: PipelineStage) -> PipelineStage | None:
-        """As StageCache._load does, without hashing every dependency again."""
-        cache = self._repo.stage_cache
-        for path in self._entries(stage):
-            entry = cache._load_cache(path.parent.name, path.name)
-            if entry is not None:
-                return cast(PipelineStage, cache._create_stage(entry, wdir=stage.wdir))
-        return None
-
-    def _save_entry(self, stage: PipelineStage) -> None:
-        """As StageCache.save does, without hashing every dependency again."""
-        cache = self._repo.stage_cache
-        key = _get_cache_hash(to_single_stage_lockfile(stage), key=True)
-        entry = to_single_stage_lockfile(stage)
-        value = _get_cache_hash(dict(entry))
-        if any(not out.use_cache for out in stage.outs):
-            for out in cache._uncached_outs(stage, entry):
-                out.commit()
-        path = Path(cache._get_cache_path(key, value))
-        if path.exists():
-            os.utime(path)  # the newest is taken
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{value}.{os.getpid()}")
-        dump_yaml(str(beside), entry)
-        beside.replace(path)
 
     def _pull(self, cached: PipelineStage) -> None:
         if not self.has_remote or cached.outs_cached():
@@ -448,26 +337,6 @@ class DvcGraph:
                 self._repo.cloud.pull(objects)
         except (DvcException, OSError):
             return  # what the remote can't give is made here
-
-    def _write_lockfile(self, path: Path, stages: Iterable[PipelineStage]) -> None:
-        beside = path.with_name(f".{path.name}.new")
-        try:
-            if path.exists():
-                beside.write_bytes(path.read_bytes())
-            else:
-                beside.unlink(missing_ok=True)
-            Lockfile(self._repo, str(beside)).dump_stages(list(stages))
-            with beside.open("rb") as stream:
-                os.fsync(stream.fileno())
-            beside.replace(path)
-        except OSError as error:
-            raise InputError(
-                f"dvc.lock can't be written: {error.strerror or error}",
-                where=str(path),
-                hint="free some space, and run again: the run-cache keeps all results",
-            ) from error
-        finally:
-            beside.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -512,18 +381,3 @@ def source_prints(root: Path) -> Mapping[Step, str]:
             for node in graph.nodes.values()
             if node.step is not None
         }
-
-
-def _key(item: Output) -> Hashable:
-    return (item.fs_path, *item.params) if isinstance(item, ParamsDependency) else item.fs_path
-
-
-def _is_cacheable(stage: PipelineStage) -> bool:
-    """As DVC's own `_can_hash`, without hashing."""
-    if stage.is_callback or stage.always_changed or not (stage.deps and stage.outs):
-        return False
-    inputs = all(dep.protocol == "local" and dep.def_path for dep in stage.deps)
-    return inputs and all(
-        out.protocol == "local" and out.def_path and out.is_in_repo and not out.persist
-        for out in stage.outs
-    )

@@ -17,12 +17,16 @@ from typing import Any
 
 from dvc.config import NoRemoteError, RemoteConfigError, RemoteNotFoundError
 from dvc.exceptions import DvcException
+from dvc.fs import LocalFileSystem
 from dvc.output import Output
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
 from dvc_data.hashfile.hash_info import HashInfo
 from dvc_objects.fs import generic
+<<<<<<< HEAD
 from dvc_objects.fs.local import localfs
+=======
+>>>>>>> main/main
 
 from stages.errors import Outcome, RecipeError
 

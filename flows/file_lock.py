@@ -36,7 +36,19 @@ class Holder:
     since: str
 
     def __str__(self) -> str:
-        return f"process {self.pid} ({self.command}), since {self.since}"
+        ended = "" if self.is_alive else ", which has ended, but left something running"
+        return f"process {self.pid} ({self.command}), since {self.since}{ended}"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a process of this number runs."""
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except (OverflowError, PermissionError):
+            return True
+        return True
 
 
 def warn(text: str) -> None:
@@ -45,10 +57,12 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def file_lock(path: Path, what: str, say: Callable[[str], None] = warn) -> Iterator[None]:
+def file_lock(path: Path, what: str, say: Callable[[str], None] = warn) -> Iterator[int]:
     """Holds the lock in this file; waits for it, and says who holds it, where another does.
 
-    `what` names the locked thing in the message. Not to be taken twice by one thread.
+    `what` names the locked thing in the message. Not to be taken twice by one thread. Gives the
+    descriptor that holds the lock: a child process that inherits it keeps the lock while it lives,
+    should we be killed.
 
     Raises:
         InputError: the file can't be made.
@@ -66,7 +80,7 @@ def file_lock(path: Path, what: str, say: Callable[[str], None] = warn) -> Itera
         _take(stream, what, say)
         try:
             _sign(stream)
-            yield
+            yield stream.fileno()
         finally:
             stream.truncate(0)
             fcntl.flock(stream, fcntl.LOCK_UN)

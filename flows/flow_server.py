@@ -99,6 +99,11 @@ class FlowServer:
             self._record = self._find_running() or self._start()
         os.environ[API_VARIABLE] = self._record.api_url
 
+    def find_running(self) -> int | None:
+        """The process of the server in this home, or None where none runs."""
+        record = self._find_running()
+        return None if record is None else record.pid
+
     def wait_until_ready(self) -> None:
         """Waits until the server answers.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -48,6 +48,8 @@ _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 _CURES = (
     ("no space left", "free some space on the disk, and run again"),
+    ("out of diskspace", "free some space on the disk, and run again"),
+    ("unable to write", "free some space on the disk, and check who may write there"),
     ("dubious ownership", "run as the folder's owner, or `git config --global --add "
      "safe.directory FOLDER`"),
     ("permission denied", "check who may read and write there, and the keys that git uses"),
@@ -60,6 +62,8 @@ _CURES = (
     (".lock': file exists", "another git works there: wait for it, or delete the lock it left"),
     ("promisor", "the repository is a partial clone: fetch its objects there with "
      "`git fetch --refetch --no-filter`"),
+    ("repository corruption", "the repository is a partial clone (`git fetch --refetch "
+     "--no-filter` there), or damaged (`git fsck` there)"),
 )  # fmt: skip
 
 
@@ -70,26 +74,38 @@ class GitError(RecipeError):
 
 
 def git(
-    folder: Path, *arguments: str, variables: Mapping[str, str] = _NO_VARIABLES, given: str = ""
+    folder: Path,
+    *arguments: str,
+    variables: Mapping[str, str] = _NO_VARIABLES,
+    given: str = "",
+    holding: Sequence[int] = (),
 ) -> str:
     """What the command prints, without the newline at its end. `given` is its stdin.
+
+    `holding` are descriptors of locks that last as long as the command, should we be killed.
 
     Raises:
         GitError: git is missing, or the command fails.
     """
-    printed = git_bytes(folder, *arguments, variables=variables, given=os.fsencode(given))
+    printed = git_bytes(
+        folder, *arguments, variables=variables, given=os.fsencode(given), holding=holding
+    )
     return os.fsdecode(printed).removesuffix("\n")
 
 
 def git_bytes(
-    folder: Path, *arguments: str, variables: Mapping[str, str] = _NO_VARIABLES, given: bytes = b""
+    folder: Path,
+    *arguments: str,
+    variables: Mapping[str, str] = _NO_VARIABLES,
+    given: bytes = b"",
+    holding: Sequence[int] = (),
 ) -> bytes:
-    """What the command prints, as it is.
+    """What the command prints, as it is; see `git`.
 
     Raises:
         GitError: git is missing, or the command fails.
     """
-    ended = _run(folder, arguments, variables, given)
+    ended = _run(folder, arguments, variables, given, holding)
     if ended.returncode != 0:
         raise failure_of(folder, arguments, ended.stderr)
     return ended.stdout
@@ -101,7 +117,7 @@ def git_answers(folder: Path, *arguments: str) -> bool:
     Raises:
         GitError: git is missing, or ends with another code.
     """
-    ended = _run(folder, arguments, _NO_VARIABLES, b"")
+    ended = _run(folder, arguments)
     if ended.returncode not in (0, 1):
         raise failure_of(folder, arguments, ended.stderr)
     return ended.returncode == 0
@@ -133,7 +149,11 @@ def _subcommand(arguments: tuple[str, ...]) -> str:
 
 
 def _run(
-    folder: Path, arguments: tuple[str, ...], variables: Mapping[str, str], given: bytes
+    folder: Path,
+    arguments: tuple[str, ...],
+    variables: Mapping[str, str] = _NO_VARIABLES,
+    given: bytes = b"",
+    holding: Sequence[int] = (),
 ) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
@@ -142,6 +162,7 @@ def _run(
             env=environment(variables),
             input=given,
             capture_output=True,
+            pass_fds=holding,
             check=False,
         )
     except FileNotFoundError as error:
@@ -188,7 +209,7 @@ def find_tree(folder: Path, revision: str, *, where: str = "") -> str:
 def _find(folder: Path, revision: str, kind: str, where: str) -> str:
     wanted = f"{revision}^{{{kind}}}"
     asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
-    ended = _run(folder, asked, _NO_VARIABLES, b"")
+    ended = _run(folder, asked)
     if ended.returncode == 0:
         return os.fsdecode(ended.stdout).strip()
     if not has_commits(folder):
@@ -222,7 +243,7 @@ def has_commits(folder: Path) -> bool:
 
 def has_object(folder: Path, commit: str) -> bool:
     """Whether the repository still holds this commit."""
-    ended = _run(folder, ("cat-file", "-e", f"{commit}^{{commit}}"), _NO_VARIABLES, b"")
+    ended = _run(folder, ("cat-file", "-e", f"{commit}^{{commit}}"))
     return ended.returncode == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -65,14 +65,19 @@ def matching_paths(folder: Path, tree: str, patterns: tuple[str, ...]) -> list[s
     return [os.fsdecode(path) for path in found.split(b"\0")[:-1]]
 
 
-def renamed_paths(folder: Path, old_tree: str, new_tree: str) -> dict[str, str]:
-    """New path -> old path of every file that moved between two trees, changed by up to half.
+def renamed_paths(
+    folder: Path, old_tree: str, new_tree: str, paths: Iterable[str]
+) -> dict[str, str]:
+    """New path -> old path of those files that moved between two trees, changed by up to half.
+
+    Only `paths` are looked at, old ones and new ones.
 
     Raises:
         GitError: no such tree.
     """
     asked = ("diff-tree", "-r", "-z", "-M", "-l10000", "--diff-filter=R", "--name-status")
-    words = git_bytes(folder, *asked, old_tree, new_tree).split(b"\0")[:-1]
+    specs = [f":(literal){path}" for path in paths]
+    words = git_bytes(folder, *asked, old_tree, new_tree, "--", *specs).split(b"\0")[:-1]
     triples = zip(words[1::3], words[2::3], strict=True)
     return {os.fsdecode(new): os.fsdecode(old) for old, new in triples}
 

@@ -23,7 +23,8 @@ from prefect.utilities.annotations import allow_failure
 
 from flows.board import Step
 from flows.cores import usable_cores
-from flows.dvc_graph import DvcGraph, Node, open_graph
+from flows.dvc_graph import DvcGraph, open_graph
+from flows.dvc_nodes import Node
 from flows.file_lock import file_lock
 from flows.interrupts import stopped_by_interrupt
 from flows.matrix_request import MatrixRequest, MatrixResult, Standing

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.board import Clock, Step
-from flows.dvc_graph import DvcGraph, Node
+from flows.dvc_graph import DvcGraph
+from flows.dvc_nodes import Node
 from flows.matrix_request import (
     RESULTS_FOLDER,
     WITH_OUTPUTS,
@@ -102,6 +103,9 @@ class MatrixSession:
             return NodeAnswer(Standing.FAILED, Outcome.INTERNAL_ERROR, lines)
 
     def _bring_up_to_date(self, node: Node) -> NodeAnswer:
+        if node.is_frozen:
+            self.graph.keep(node.name)
+            return self._report(node, Standing.FRESH, 0.0)
         if node.name not in self.forced:
             if self.graph.is_fresh(node.name):
                 return self._report(node, Standing.FRESH, 0.0)
@@ -124,7 +128,7 @@ class MatrixSession:
                 self.progress.started(node.step)
 
         try:
-            return self.commands.run(node.command, node.folder, self._urgency(node), start)
+            return self.commands.run(node.commands, node.folder, self._urgency(node), start)
         finally:
             self.clock.note(began, self.clock.now())
 

@@ -26,6 +26,8 @@ from stages.evaluation.merge_rule import MergeLimits, judge_merge
 from stages.evaluation.merge_words import first_line
 from stages.report.merge_report import MergeReport
 
+HEAD, BASE = "head", "base"
+"""The workspaces."""
 _PLACED = SideFacts(answered=frozenset({"normalize"}))
 """A side that has a model which wasn't run, since the other side's can't be."""
 
@@ -47,13 +49,13 @@ def compare(
             opened = open_workspace(project, name, side.tree, side.overlay, terminal.say)
             return stack.enter_context(opened)
 
-        head, base = lend(source.head, "head"), lend(source.base, "base")
+        head, base = lend(source.head, HEAD), lend(source.base, BASE)
         prints = _head_prints(head, source)
         affected = affected_pairs(_base_prints(base, notes), prints, source.renamed)
-        terminal.say(_plan(affected))
+        terminal.say(_plan(affected, source))
         tags = ("merge gate", f"{source.base.name}..{source.head.name}")
-        old = _run(base, affected.in_base(), jobs, (*tags, "base"), terminal)
-        new = _run(head, affected.in_head(), jobs, (*tags, "head"), terminal)
+        old = _run("base", source.base, base, affected.in_base(), jobs, tags, terminal)
+        new = _run("head", source.head, head, affected.in_head(), jobs, tags, terminal)
     sides = [
         PairSides(pair.model, pair.hardware, _before(source, pair, twin, old), new[pair])
         for pair, twin in affected.pairs.items()
@@ -71,6 +73,8 @@ def compare(
 
 
 def _run(
+    role: str,
+    side: Side,
     root: Path | None,
     pairs: frozenset[Pair],
     jobs: int | None,
@@ -80,7 +84,8 @@ def _run(
     """What came of the pairs, read while the workspace is ours."""
     if root is None or not pairs:
         return {}
-    result = run_matrix(MatrixRequest(root, pairs, jobs=jobs, tags=tags), terminal)
+    terminal.say(f"{role}, {side.name}:")
+    result = run_matrix(MatrixRequest(root, pairs, jobs=jobs, tags=(*tags, role)), terminal)
     return {pair: side_facts(result, pair) for pair in result.pairs()}
 
 
@@ -143,9 +148,10 @@ def _unplaced(side: Side, model: str) -> SideFacts:
     return SideFacts(failures=(Failure("normalize", "", error.outcome, message),))
 
 
-def _plan(affected: AffectedPairs) -> str:
+def _plan(affected: AffectedPairs, source: MergeSource) -> str:
     count = len(affected.pairs)
+    deleted = len(affected.deleted) + len(source.deleted) * len(source.devices)
     return (
         f"merge gate: {count} pair{'' if count == 1 else 's'} affected, "
-        f"{affected.untouched} untouched, {len(affected.deleted)} deleted"
+        f"{affected.untouched + source.untouched} untouched, {deleted} deleted"
     )

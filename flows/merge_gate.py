@@ -20,11 +20,13 @@ from prefect.states import Completed, Failed
 
 from flows.file_lock import warn
 from flows.files import write_beside
-from flows.merge_comparison import compare
+from flows.matrix_request import RESULTS_FOLDER
+from flows.merge_comparison import HEAD, compare
 from flows.merge_source import MergeSource, project_source
 from flows.outcomes import printable
-from flows.places import Project, require_writable
+from flows.places import Project, project_at, require_writable
 from flows.terminal import Terminal
+from flows.workspace import workspace_folder
 from stages.errors import Outcome
 from stages.evaluation.merge_rule import PairVerdict
 from stages.report.merge_json import merge_json
@@ -52,12 +54,14 @@ class MergeRequest:
 
 @dataclass(frozen=True, slots=True)
 class MergeGateResult:
-    """The judged merge, its first line, and the folder of its reports."""
+    """The judged merge, its first line, and the folder of its reports. `results` is where head's
+    packages and samples lie."""
 
     report: MergeReport
     headline: str
     markdown: str
     folder: Path
+    results: Path
 
     @property
     def outcome(self) -> Outcome:
@@ -83,7 +87,9 @@ def run_merge_gate(
     require_writable(out / FOLDER)
     with _source(project, request, terminal) as source:
         report = compare(project, source, request.jobs, terminal)
-    result = MergeGateResult(report, headline(report), merge_markdown(report), out / FOLDER)
+    results = workspace_folder(project, HEAD) / RESULTS_FOLDER
+    first, text = headline(report), merge_markdown(report)
+    result = MergeGateResult(report, first, text, out / FOLDER, results)
     for name, text in (
         (REPORT, result.markdown),
         (JSON, merge_json(report)),
@@ -179,10 +185,11 @@ def merge_gate(
 ) -> State[Any]:
     """What a branch does to every pair, against the commit where it left its base.
 
-    `project` is the folder that holds params.yaml. `head` is its files as they are unless given.
-    `repository` names a model repository, whose commits `base` and `head` then are.
+    `project` is the folder that holds params.yaml; empty means this worker's own. `head` is
+    its files as they are unless given. `repository` names a model
+    repository, whose commits `base` and `head` then are.
     """
-    own = Project(Path(project))
+    own = project_at(project)
     call = _call.get() or _Call(own.root / _OUT, Terminal())
     request = MergeRequest(base, head, repository or "", jobs)
     call.result = result = run_merge_gate(own, request, call.out, call.terminal)

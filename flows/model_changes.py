@@ -92,7 +92,8 @@ def _renames(
     """New name -> old: the same file under another name, or a file that git sees as moved."""
     if not gone or not come:
         return {}
-    moved = renamed_paths(mirror.folder, since, new.commit)
+    paths = {*(old[name].path for name in gone), *(new.models[name].path for name in come)}
+    moved = renamed_paths(mirror.folder, since, new.commit, sorted(paths))
     left = {old[name].path: name for name in sorted(gone)}
     renamed: dict[str, str] = {}
     for name in sorted(come):

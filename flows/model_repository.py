@@ -1,6 +1,6 @@
 """Model repositories: other Git repositories that hold models, and our mirrors of them.
 
-`models/repositories.yaml` says which (docs/model-repository.md). A mirror is a bare copy of all of
+`models/repositories.yaml` says which (docs/commits.md). A mirror is a bare copy of all of
 a repository's references, in the project's cache; it may be deleted at any time.
 """
 
@@ -25,7 +25,9 @@ REPOSITORIES_FILE = "models/repositories.yaml"
 _NAME = r"^[A-Za-z0-9][\w.\-]*$"
 _NO_OPTION = r"^[^-\x00][^\x00]*$"
 _STALE_LOCK_SECONDS = 10.0
-_FORM = "see docs/model-repository.md for the keys"
+_PATIENCE = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
+"""A server that sends less than 1000 bytes a second for a minute is given up."""
+_FORM = "see docs/commits.md for the keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def find_repository(project: Project, name: str) -> RepositoryConfig:
         raise InputError(
             f"no model repository {name!r}",
             where=str(project.root / REPOSITORIES_FILE),
-            hint=f"configured: {names}; add it there, as docs/model-repository.md says",
+            hint=f"configured: {names}; add it there, as docs/commits.md says",
         )
     return known[name]
 
@@ -150,7 +152,7 @@ def open_mirror(
     with file_lock(home / f"{config.name}.lock", f"the mirror of {config.name!r}", say):
         mirror.folder.mkdir(parents=True, exist_ok=True)
         _clear_stale_locks(mirror.folder)
-        git(mirror.folder, "init", "--bare", "--quiet")
+        git(mirror.folder, "init", "--bare", "--quiet", "--template=")
         git(mirror.folder, "symbolic-ref", "HEAD", f"refs/heads/{config.branch}")
         git(mirror.folder, "config", "remote.origin.url", config.url)  # for git-lfs
         _fetch(mirror)
@@ -160,10 +162,16 @@ def open_mirror(
 def _fetch(mirror: Mirror) -> None:
     """All references as they are there; what vanished there vanishes here."""
     config = mirror.config
-    wanted = ("fetch", "--quiet", "--prune", "--force", "--no-write-fetch-head")
+    wanted = (*_PATIENCE, "fetch", "--quiet", "--prune", "--force", "--no-write-fetch-head")
     all_of_it = ("--update-shallow", "--", config.url, "+refs/*:refs/*")
     try:
-        git(mirror.folder, *wanted, *all_of_it)
+        try:
+            git(mirror.folder, *wanted, *all_of_it)
+        except GitError as error:
+            if "lock" not in error.problem:
+                raise
+            _clear_stale_locks(mirror.folder)  # of a killed process's git, which lived on a little
+            git(mirror.folder, *wanted, *all_of_it)
         if git(mirror.folder, "rev-parse", "--is-shallow-repository") == "true":
             shutil.rmtree(mirror.folder)  # it would stay shallow
             raise GitError("it is shallow", hint=_UNSHALLOW)

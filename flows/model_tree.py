@@ -198,7 +198,8 @@ class _Reader:
                     where=self._where(part.path),
                     hint="name the file that it points to, in the registry file or in `models`",
                 )
-            if places.count(part.placed) > 1:
+            is_folder = any(place.startswith(f"{part.placed}/") for place in places)
+            if is_folder or places.count(part.placed) > 1:
                 raise InputError(
                     f"two of its files would be called {part.placed!r}",
                     where=self._where(part.path),
@@ -257,7 +258,7 @@ class _Registry(BaseModel):
 
 
 def _parse(content: bytes, where: str) -> Mapping[str, _Entry]:
-    hint = "see docs/model-repository.md for the registry file's keys"
+    hint = "see docs/commits.md for the registry file's keys"
     try:
         document: Any = yaml.safe_load(content.decode("utf-8"))
     except UnicodeDecodeError as error:

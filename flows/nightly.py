@@ -5,13 +5,13 @@ Importing this module imports Prefect.
 
 from __future__ import annotations
 
+import logging
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow, get_run_logger, tags
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
@@ -31,7 +31,7 @@ from flows.night_rows import Night, begin_night, project_commit
 from flows.outcomes import printable
 from flows.overlay import Overlay
 from flows.params import load_params
-from flows.places import Project
+from flows.places import Project, project_at
 from flows.stage_calls import Stage
 from flows.terminal import Terminal
 from flows.workspace import open_workspace
@@ -87,7 +87,8 @@ def _tags(night: Night) -> tuple[str, ...]:
 def _publish(result: NightResult) -> None:
     """Artifacts on the flow's page. A server that went away takes nothing else with it."""
     try:
-        create_markdown_artifact(result.summary, key=SUMMARY_KEY, description=result.headline)
+        said = f"Night {result.night.date}: what moved, worst first"
+        create_markdown_artifact(result.summary, key=SUMMARY_KEY, description=said)
         if table := night_table(result.drift):
             create_table_artifact(table, key=TABLE_KEY, description="Every pair, worst first")
     except Exception as error:
@@ -116,7 +117,8 @@ def call_nightly(
     call = _Call(terminal)
     token = _call.set(call)
     try:
-        state = nightly(str(project.root), seed, only_stale, jobs, return_state=True)
+        with tags("nightly"):
+            state = nightly(str(project.root), seed, only_stale, jobs, return_state=True)
         if call.result is None:
             state.result()  # raises what broke it
             raise AssertionError(f"no night, and no error: {state}")
@@ -127,6 +129,24 @@ def call_nightly(
     finally:
         _call.reset(token)
     return call.result
+
+
+def _log(result: NightResult) -> None:
+    """What isn't as it was, in the flow's log: a reader of the page needn't open the artifact."""
+    logger = get_run_logger()
+    for row in night_table(result.drift):
+        level = _LEVELS.get(row["standing"], logging.DEBUG)
+        logger.log(level, "%s", printable(f"{row['standing']}: {row['pair']}  {row['what']}"))
+    logger.info("%s", printable(result.headline))
+
+
+_LEVELS = {
+    "broken": logging.ERROR,
+    "worse": logging.WARNING,
+    "better": logging.INFO,
+    "mended": logging.INFO,
+    "back to usual": logging.INFO,
+}
 
 
 def _flow_run_name() -> str:
@@ -140,18 +160,17 @@ def _flow_run_name() -> str:
 
 @flow(name="nightly", flow_run_name=_flow_run_name)
 def nightly(
-    project: str, seed: int | None = None, only_stale: bool = False, jobs: int | None = None
+    project: str = "", seed: int | None = None, only_stale: bool = False, jobs: int | None = None
 ) -> State[Any]:
     """The whole matrix with fresh seeds, appended to the history, and what moved, worst first.
 
-    `project` is the folder that holds params.yaml. `seed` is the date as YYYYMMDD unless given.
-    `only_stale` brings the project's own checkout up to date instead.
+    `project` is the folder that holds params.yaml; empty means this worker's own. `seed` is
+    the date as YYYYMMDD unless given. `only_stale` brings the project's own checkout up to date
+    instead.
     """
     call = _call.get() or _Call(Terminal())
-    call.result = result = run_nightly(
-        Project(Path(project)), seed, only_stale, jobs, call.terminal
-    )
-    get_run_logger().info("%s", printable(result.headline))
+    call.result = result = run_nightly(project_at(project), seed, only_stale, jobs, call.terminal)
+    _log(result)
     if result.outcome is Outcome.PASSED:
         return Completed(message=result.headline)
     return Failed(message=f"{result.headline}; exit code {result.outcome.value}")

@@ -74,6 +74,25 @@ def find_project() -> Project:
     return Project(Path(__file__).resolve().parent.parent)
 
 
+def project_at(folder: str) -> Project:
+    """The project in a folder; where that is empty, the one that `find_project` finds. A deployment
+    with an empty folder runs on any worker that has the project.
+
+    Raises:
+        InputError: there is no params.yaml.
+    """
+    if not folder:
+        return find_project()
+    root = Path(folder).resolve()
+    if not (root / PARAMS_FILE).is_file():
+        raise InputError(
+            f"no {PARAMS_FILE} in {folder!r}",
+            where="the parameter `project`",
+            hint="let it name the project's folder, or be empty: then RECIPE_ROOT names it",
+        )
+    return Project(root)
+
+
 @dataclass(frozen=True, slots=True)
 class PairPlaces:
     """The output folders of one (model, hardware) pair under OUT."""

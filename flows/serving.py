@@ -136,7 +136,10 @@ def _commit(project: Project, config: RepositoryConfig, options: ServeOptions) -
         name=f"{name}: pushed",
         description=f"A push to {name} starts commit/{name}",
         expect={PUSHED},
-        match={"prefect.resource.id": f"{RESOURCE_PREFIX}{name}"},
+        match={
+            "prefect.resource.id": f"{RESOURCE_PREFIX}{name}",
+            "recipe.branch": config.branch,
+        },
     )
     where = f"`poll` of {name!r} in models/repositories.yaml"
     return _deployment(

@@ -103,11 +103,26 @@ def validate(package: Path, normalized: Path, spec: Path, out: Path, params: Par
 
 
 def benchmark(package: Path, spec: Path, out: Path, params: Params) -> StageResult:
-    """Runs the stage."""
+    """Runs the stage; on a real device where the parameters name one, one run at a time there."""
+    import shlex
+
+    from flows.device_lock import device_lock
     from stages.benchmark import benchmark as run
 
+    wanted = params.benchmark
+    command = shlex.split(wanted.commands.get(spec.stem, ""))
+
     def work() -> str:
-        run(package, spec, out, **params.benchmark.model_dump())
+        with device_lock(command):
+            run(
+                package,
+                spec,
+                out,
+                runs=wanted.runs,
+                warmup=wanted.warmup,
+                seed=wanted.seed,
+                command=command,
+            )
         return PASS
 
     return _timed(Stage.BENCHMARK, work, out)

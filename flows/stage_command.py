@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,22 +52,32 @@ class StageCommands:
 
     def run(
         self,
-        command: str,
+        commands: Sequence[str],
         folder: Path,
         urgency: tuple[int, ...],
         on_start: Callable[[], None],
     ) -> CommandEnd:
-        """Waits for a free place, runs the command in the folder, and waits for its end.
+        """Waits for a free place, runs the commands in the folder one after the other until one
+        fails, and waits for their end.
 
-        Of commands that wait, that of the smallest `urgency` is next. A command `recipe ...` runs
-        in a forked process that has imported the stages already,
-        provided that the code in the folder is the code that runs here.
+        Of what waits, that of the smallest `urgency` is next. A command `recipe ...` runs in a
+        forked process that has imported the stages already, provided that the code in the folder is
+        the code that runs here.
         """
         with self._slots.taken(urgency):
-            arguments = recipe_arguments(command) if self._is_ours else None
-            if arguments is None:
-                return self._shell(command, folder, on_start)
-            end = self._processes.run(partial(run_recipe, arguments, str(folder)), on_start)
+            ends: list[CommandEnd] = []
+            for command in commands:
+                ends.append(self._run(command, folder, on_start if not ends else _nothing))
+                if ends[-1].exit_code != 0:
+                    break
+        output = "".join(end.output for end in ends)
+        return CommandEnd(ends[-1].exit_code, output, sum(end.seconds for end in ends))
+
+    def _run(self, command: str, folder: Path, on_start: Callable[[], None]) -> CommandEnd:
+        arguments = recipe_arguments(command) if self._is_ours else None
+        if arguments is None:
+            return self._shell(command, folder, on_start)
+        end = self._processes.run(partial(run_recipe, arguments, str(folder)), on_start)
         if isinstance(end, StageFailure):
             return CommandEnd(int(end.outcome), end.details or f"error: {end.message}", 0.0)
         return end
@@ -93,8 +103,7 @@ class StageCommands:
                 if self._stopped:
                     return CommandEnd(int(Outcome.INTERRUPTED), "error: interrupted", 0.0)
                 process = subprocess.Popen(
-                    command,
-                    shell=True,
+                    _shell_arguments(command),
                     cwd=folder,
                     env=_environment(self._root),
                     stdin=subprocess.DEVNULL,
@@ -155,6 +164,17 @@ def _same_files(one: Path, other: Path) -> bool:
     if names[0] != names[1]:
         return False
     return all(filecmp.cmp(one / name, other / name, shallow=False) for name in names[0])
+
+
+def _shell_arguments(command: str) -> list[str]:
+    """The user's shell without the user's settings, as DVC runs commands."""
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    bare = {"bash": ("--noprofile", "--norc"), "zsh": ("--no-rcs",)}
+    return [shell, *bare.get(Path(shell).name, ()), "-c", command]
+
+
+def _nothing() -> None:
+    """Told of a second command's start: the step runs already."""
 
 
 def _environment(root: Path) -> dict[str, str]:

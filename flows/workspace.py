@@ -114,9 +114,9 @@ def open_workspace(
     places = _Places(project.cache.absolute() / WORKSPACES, name)
     root = project.root.absolute()
     repository = _Repository.around(root)
-    with file_lock(places.lock, f"the workspace {name!r}", say):
+    with file_lock(places.lock, f"the workspace {name!r}", say) as lock:
         with _disk_errors(places.folder):
-            _Checkout(places, repository).bring_to(tree, overlay)
+            _Checkout(places, repository, lock).bring_to(tree, overlay)
             dvc_settings.point_at_project(root, places.folder)
         yield places.folder
 
@@ -128,10 +128,12 @@ def workspace_folder(project: Project, name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Checkout:
-    """Brings one workspace to a tree; whoever calls holds its lock."""
+    """Brings one workspace to a tree. What writes there holds the workspace's lock too, so that
+    the next run waits for what a killed one left running."""
 
     places: _Places
     repository: _Repository
+    lock: int
 
     def bring_to(self, wanted: str | None, overlay: Overlay) -> None:
         places = self.places
@@ -142,8 +144,9 @@ class _Checkout:
         places.objects.mkdir()
         try:
             tree = self._tree_of_files() if wanted is None else self._tree_of(wanted)
-            self._check_out(self._without(tree, [*overlay.paths(), _LOCK_FILE]))
+            bare = self._without(tree, [*overlay.paths(), _LOCK_FILE])
             self._remove_strangers(overlay.paths())
+            self._check_out(bare)
             self._seed_lock_file(tree)
             params = self._content(tree, PARAMS_FILE) if overlay.params else b""
             lay_over(places.folder, overlay, params)
@@ -174,7 +177,7 @@ class _Checkout:
             shutil.copy2(users_index, scratch)
         variables = repository.variables(scratch, self.places.objects, repository.root)
         here = repository.root / repository.prefix
-        git(here, "add", "--all", "--", ".", variables=variables)
+        git(here, "add", "--all", "--", ".", variables=variables, holding=[self.lock])
         prefix = (f"--prefix={repository.prefix}",) if repository.prefix else ()
         return git(here, "write-tree", *prefix, variables=variables)
 
@@ -182,21 +185,23 @@ class _Checkout:
         """The tree without paths whose files git shall leave alone."""
         _remove(self.places.scratch_index)
         variables = self._in_folder(self.places.scratch_index)
-        git(self.places.folder, *_WHOLE_TREE, "read-tree", tree, variables=variables)
+        reset = (*_WHOLE_TREE, "read-tree", tree)
+        git(self.places.folder, *reset, variables=variables, holding=[self.lock])
         literally = {**variables, "GIT_LITERAL_PATHSPECS": "1"}
         drop = (*_WHOLE_TREE, "rm", "--cached", "-f", "-r", "-q", "--ignore-unmatch", "--")
-        git(self.places.folder, *drop, *paths, variables=literally)
+        git(self.places.folder, *drop, *paths, variables=literally, holding=[self.lock])
         return git(self.places.folder, "write-tree", variables=variables)
 
     def _check_out(self, tree: str) -> None:
         """Writes files that differ from the tree's, and removes those that it no longer has."""
         variables = self._in_folder(self.places.index)
         arguments = (*_WHOLE_TREE, "read-tree", "--reset", "-u", tree)
-        git(self.places.folder, *arguments, variables=variables)
+        git(self.places.folder, *arguments, variables=variables, holding=[self.lock])
 
     def _remove_strangers(self, lent: list[str]) -> None:
-        """Removes what neither the tree nor the overlay has, but for results and DVC's own."""
-        variables = self._in_folder(self.places.index)
+        """Removes what neither the new tree nor the overlay has, but for results and DVC's own:
+        before anything is written, so that a full disk has room again."""
+        variables = self._in_folder(self.places.scratch_index)
         listed = git_bytes(self.places.folder, "ls-files", "-z", variables=variables)
         tracked = {os.fsdecode(path) for path in listed.split(b"\0")[:-1]}
         _sweep(self.places.folder, tracked, frozenset({*_KEPT, *lent}))

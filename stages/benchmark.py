@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from stages.device.samples import Samples
+from stages.device.command import CommandDevice
+from stages.device.samples import HeatHistory, Samples
 from stages.device.simulated import SimulatedDevice
 from stages.errors import DeviceError
-from stages.evaluation.gate_rule import Conditions
+from stages.evaluation.gate_rule import SIMULATED, Conditions
 from stages.evaluation.latency import LatencySummary, summarize
 from stages.evaluation.package_facts import Roofline, roofline
 from stages.evaluation.report_files import (
@@ -45,7 +47,9 @@ class TransferTime:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What the stage measured. `engines` and `transfers` are of the jitter-free run."""
+    """What the stage measured. `engines`, `transfers` and `energy_nanojoules` are of the simulated
+    run without jitter, on whatever device the latency was measured; heat is None where the device
+    doesn't tell."""
 
     device: str
     package: str
@@ -55,8 +59,8 @@ class Benchmark:
     engines: dict[str, TrackTime]
     transfers: TransferTime
     energy_nanojoules: int
-    peak_celsius: float
-    throttled_runs: int
+    peak_celsius: float | None
+    throttled_runs: int | None
 
     def as_json(self) -> dict[str, object]:
         """Plain data for the report."""
@@ -76,44 +80,53 @@ class Benchmark:
 
 
 def benchmark(
-    package_dir: Path, hardware: Path, out_dir: Path, *, runs: int, warmup: int, seed: int
+    package_dir: Path,
+    hardware: Path,
+    out_dir: Path,
+    *,
+    runs: int,
+    warmup: int,
+    seed: int,
+    command: Sequence[str] = (),
 ) -> Benchmark:
-    """Measures a package on the simulated device; writes samples, report, groups and trace.
+    """Measures a package; writes samples, report, groups and trace.
+
+    The device is the simulated one, or the real one behind `command` (device/command.py says how it
+    is called).
 
     Raises:
         PackageError: the package is damaged, or was made for another spec.
         HardwareSpecError: the spec is wrong.
-        DeviceError: two measurements of one seed differ, or the device went off.
+        DeviceError: two measurements of one seed differ, the device can't be reached, or it went
+            off.
     """
     spec = load_spec(hardware)
     package = read_package(package_dir)
     require_spec(package, spec)
-    device = SimulatedDevice(spec)
+    simulated = SimulatedDevice(spec)
+    simulated.load(package, package_dir)
+    timeline = simulated.timeline()
+    activity = simulated.activity
+    device = CommandDevice(command) if command else simulated
     device.load(package, package_dir)
-    _check_determinism(device, seed)
+    if device is simulated:
+        _check_determinism(simulated, seed)
     samples = device.measure(runs, warmup, seed)
     heat = samples.heat
-    assert heat is not None
-    if heat.shutdown_run is not None:
-        raise DeviceError(
-            f"the device went off after {heat.shutdown_run} runs: its die became critical at "
-            f"{heat.junction_celsius[-1]:.1f} degC",
-            where=device.name,
-            hint="see `thermal` in the hardware spec: resistance, ambient and critical temperature",
-        )
-    timeline = device.timeline()
-    activity = device.activity
+    if heat is not None:
+        _check_still_on(device.name, heat)
+    behind = device.name if command else SIMULATED
     result = Benchmark(
         device=device.name,
         package=package.manifest.package_sha256,
-        conditions=Conditions(spec.name, spec.digest, runs, warmup, seed),
+        conditions=Conditions(spec.name, spec.digest, runs, warmup, seed, behind),
         latency=summarize(samples.latencies_ns.tolist()),
         roofline=roofline(package.plan, spec, activity.macs),
         engines=track_times(timeline),
         transfers=_transfers(timeline),
         energy_nanojoules=activity.femtojoules(spec.power) // 1_000_000,
-        peak_celsius=round(float(heat.junction_celsius.max()), 3),
-        throttled_runs=int(np.count_nonzero(heat.clock_dividers > 1)),
+        peak_celsius=None if heat is None else round(float(heat.junction_celsius.max()), 3),
+        throttled_runs=None if heat is None else int(np.count_nonzero(heat.clock_dividers > 1)),
     )
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
@@ -124,6 +137,16 @@ def benchmark(
         trace = chrome_trace(timeline, f"{package.recipe.graph.name} on {spec.name}")
         (folder / TRACE_FILE).write_text(trace, encoding="utf-8")
     return result
+
+
+def _check_still_on(device: str, heat: HeatHistory) -> None:
+    if heat.shutdown_run is not None:
+        raise DeviceError(
+            f"the device went off after {heat.shutdown_run} runs: its die became critical at "
+            f"{heat.junction_celsius[-1]:.1f} degC",
+            where=device,
+            hint="see `thermal` in the hardware spec: resistance, ambient and critical temperature",
+        )
 
 
 def _check_determinism(device: SimulatedDevice, seed: int) -> None:

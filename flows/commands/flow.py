@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from flows.commands import commit, nightly
+from flows.commands import commit, merge_gate, nightly
 
 flow_app = typer.Typer(
     help="Many models on many devices: commits of model repositories, nights, merges.",
@@ -12,3 +12,4 @@ flow_app = typer.Typer(
 )
 flow_app.command("commit")(commit.commit)
 flow_app.command("nightly")(nightly.nightly)
+flow_app.command("merge-gate")(merge_gate.merge_gate)

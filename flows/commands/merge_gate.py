@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,7 +107,18 @@ def _show(result: MergeGateResult, terminal: Terminal) -> None:
         if pair.verdict is not PairVerdict.UNCHANGED:
             line = f"  {pair.verdict.value}  {pair.subject}: {pair.reasons[0]}"
             terminal.result(printable(line))
+    for line in _acceptance(result):
+        terminal.result(printable(line))
     terminal.result(f"  reports: {result.folder}")
+
+
+def _acceptance(result: MergeGateResult) -> Iterator[str]:
+    """How to let slower pairs in on purpose."""
+    for pair in result.report.judgement.pairs:
+        if pair.blocks and pair.outcome is Outcome.GATE_FAILED:
+            model, hardware = pair.sides.model, pair.sides.hardware
+            words = ["recipe", "baseline", "accept", model, "--hardware", hardware, "--out"]
+            yield f"  to let it in: {shlex.join([*words, str(result.results)])}"
 
 
 def _tell(result: MergeGateResult, pull: PullRequest | None) -> Outcome:

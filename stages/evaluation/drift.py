@@ -27,13 +27,14 @@ _BETTER_HIGHER = frozenset({Figure.SQNR})
 class Bands:
     """How far a figure may stray without having moved: of its reference in percent, SQNR in dB.
 
-    Measured over 12 seeds, 2 models and 4 simulated devices: P50 ranges by 0.2 % at most, P99 and
-    the ratios of tails by 1.6 % (docs/nightly.md). Bytes, fallbacks and SQNR don't depend on seeds;
-    their bands keep trifles out, and any other number of fallbacks counts.
+    Measured over 12 seeds, 4 models and 4 simulated devices (docs/nightly.md): P50 ranges by 0.2 %
+    at most; P99 and the ratios of tails range by 3.4 %, with a standard deviation of 1.1 %. Bytes,
+    fallbacks and SQNR don't depend on seeds; their bands keep trifles out, and any other number of
+    fallbacks counts.
     """
 
     p50_percent: Fraction = Fraction(1)
-    p99_percent: Fraction = Fraction(3)
+    p99_percent: Fraction = Fraction(5)
     memory_percent: Fraction = Fraction(1)
     sqnr_db: Fraction = Fraction(1)
 

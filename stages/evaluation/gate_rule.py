@@ -25,6 +25,9 @@ class GateLimits:
     max_p99_over_p50: float = 1.5
 
 
+SIMULATED = "simulated"
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """What a session was measured on and with.
@@ -38,6 +41,7 @@ class Conditions:
     runs: int
     warmup: int
     seed: int
+    device: str = SIMULATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ def differences_between(new: Conditions, old: Conditions) -> tuple[str, ...]:
     """Why two sessions can't be compared, in words; empty where they can."""
     pairs = (
         ("hardware", new.hardware, old.hardware),
+        ("the device", new.device, old.device),
         ("the hardware spec", new.hardware_digest[:12], old.hardware_digest[:12]),
         ("runs", new.runs, old.runs),
         ("warm-up runs", new.warmup, old.warmup),

@@ -190,7 +190,9 @@ def _judge_changed(
     reasons += [f"still failing: {words.failure_text(failure)}" for failure in old]
     mended = [failure for failure in base.failures if _passes(head, failure)]
     reasons += [words.fixed_text(mended)] if mended else []
-    if not too_slow or accepted:
+    if too_slow and not accepted:
+        reasons.append(words.P99_CURE)
+    else:
         reasons += _notes(base, head, causes, accepted)
     return PairJudgement(
         pair,

@@ -8,6 +8,7 @@ from fractions import Fraction
 from stages.evaluation.latency import LatencySummary, ratio_text
 from stages.evaluation.merge_facts import Failure, HostOperator, SideFacts
 
+P99_CURE = "make the recipe faster, or let it in with `recipe baseline accept` on the same branch"
 _OPERATORS_NAMED = 4
 _LEADING = frozenset({"cast", "relayout"})
 _MOST_DECIMALS = 6

@@ -149,7 +149,7 @@ def _length(text: str) -> int:
 
 
 def _top(report: MergeReport) -> str:
-    subject = f"`{report.repository}`: " if report.repository else ""
+    subject = f"{report.repository}: " if report.repository else ""
     lines = [
         f"### {literal(clip(headline(report), _LONGEST_REASON))}",
         "",

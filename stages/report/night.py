@@ -143,8 +143,8 @@ def _moved(title: str, pairs: Sequence[PairDrift]) -> Iterator[str]:
     lines = [
         f"### {title}",
         "",
-        "| model | device | figure | change | tonight | night before | usual | when | beside |",
-        "|---|---|---|--:|--:|--:|--:|---|---|",
+        "| model | device | figure | change | tonight | before | usual | why |",
+        "|---|---|---|--:|--:|--:|--:|---|",
     ]
     for pair in pairs:
         name = (pair.tonight.model, pair.tonight.hardware)
@@ -155,11 +155,18 @@ def _moved(title: str, pairs: Sequence[PairDrift]) -> Iterator[str]:
                 value_text(move.figure, move.after),
                 value_text(move.figure, move.before),
                 value_text(move.figure, move.usual),
-                move.timing,
-                pair.cause if index == 0 else "",
+                ", ".join(_why(pair, index)),
             )
             lines.append(_cells(*(name if index == 0 else ("", "")), *cells))
     yield "\n".join(lines)
+
+
+def _why(pair: PairDrift, index: int) -> Iterator[str]:
+    """The cause beside the first figure, and when it moved where that isn't tonight."""
+    if index == 0:
+        yield pair.cause
+    if pair.moves[index].timing is not Timing.TONIGHT:
+        yield pair.moves[index].timing
 
 
 def _named(title: str, pairs: Sequence[PairDrift]) -> Iterator[str]:

@@ -17,9 +17,7 @@ from tests.ci.command_lines import (
 )
 from tests.ci.files import ACTIONS, GITLAB, JENKINSFILE, REPOSITORY, SCRIPTS, WORKFLOWS
 
-PLANNED: frozenset[tuple[str, ...]] = frozenset(
-    {("flow", "commit"), ("flow", "nightly"), ("flow", "merge-gate")}
-)
+PLANNED: frozenset[tuple[str, ...]] = frozenset({("flow", "merge-gate")})
 """Commands that the CI files call already and that `recipe` doesn't have yet."""
 
 PAGES = tuple(sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]))

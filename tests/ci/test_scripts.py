@@ -76,6 +76,7 @@ class TestHistory:
             nights = checkout / "history/nights.csv"
             before = nights.read_text() if nights.exists() else ""
             nights.write_text(f"{before}night {number}\n")
+            (checkout / "history/.nights.csv.lock").touch()
             done = script(checkout, "history", "push")
             assert done.returncode == 0, done.stderr
             assert git(checkout, "status", "--porcelain") == ""

@@ -28,7 +28,7 @@ from stages.evaluation.merge_rule import (
     judge_pair,
     moved_operators,
 )
-from stages.evaluation.merge_words import change_over, percent_text, time_text
+from stages.evaluation.merge_words import P99_CURE, change_over, percent_text, time_text
 from stages.evaluation.verdict import Verdict
 from tests.evaluation.merge_cases import (
     GRAVITY,
@@ -60,6 +60,7 @@ def test_a_slower_p99_names_what_fell_back_and_why() -> None:
     assert judged.reasons == (
         "P99 1.204 ms -> 2.913 ms (+141.9 %, limit +5 %); "
         "now on the host: Softsign_3 (npu_tiny has no softsign)",
+        P99_CURE,
     )
     assert judged.newly_hosted == (SOFTSIGN,)
 
@@ -68,6 +69,7 @@ def test_a_lost_fusion_is_named() -> None:
     judged = judge(side(1_000_000), side(1_100_000, package="b2", fused_groups=9))
     assert judged.reasons == (
         "P99 1.000 ms -> 1.100 ms (+10.0 %, limit +5 %); fused groups 12 -> 9",
+        P99_CURE,
     )
 
 
@@ -134,7 +136,13 @@ def test_a_refused_compile_blocks_and_keeps_its_cure_for_the_details() -> None:
 def test_a_slower_p99_stands_before_the_gates_own_checks_and_after_graver_ones() -> None:
     head = side(2_000_000, failures=(HOT_TAIL, LONG_TAIL, INACCURATE), package="b2")
     reasons = judge(side(1_000_000), head).reasons
-    assert [reason.split()[0] for reason in reasons] == ["validation", "P99", "gate", "stress"]
+    assert [reason.split()[0] for reason in reasons] == [
+        "validation",
+        "P99",
+        "gate",
+        "stress",
+        "make",
+    ]
 
 
 def test_what_fails_on_both_is_said_and_does_not_block() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -326,6 +327,16 @@ def test_a_damaged_record_is_told_of(commits: Commits) -> None:
     with pytest.raises(InputError, match="record of processed commits can't be read") as caught:
         commits.process()
     assert "processed.json" in caught.value.where
+
+
+def test_two_at_once_come_one_after_the_other(commits: Commits) -> None:
+    commits.add("a")
+    commits.models.commit()
+    with ThreadPoolExecutor(2) as threads:
+        running = [threads.submit(commits.process) for _ in range(2)]
+        rows = sorted(len(each.result().rows) for each in running)
+    assert rows == [0, len(DEVICES)]
+    assert len(commits.requests) == 1
 
 
 def test_names_that_are_wrong(commits: Commits) -> None:

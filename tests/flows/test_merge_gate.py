@@ -1,42 +1,68 @@
-"""The merge gate over two Git trees of a small project: everything runs, but on two tiny models."""
+"""The merge gate for real: two Git trees of a small project, a Prefect server, all six stages."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowFilter,
+    FlowFilterName,
+)
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.engine import flow_engine
-from flows.merge_gate import MergeGateResult, MergeRequest, call_merge_gate
+from flows.engine import drain
+from flows.flow_server import FlowServer
+from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, MergeGateResult, MergeRequest, call_merge_gate
 from flows.places import CACHE_VARIABLE, PairPlaces, Project
 from flows.terminal import Terminal
-from flows.workspace import workspace_folder
 from stages.errors import Outcome
 from stages.evaluation.merge_rule import PairVerdict
 from stages.gate import accept_baseline
-from tests.flows.command import REPOSITORY
+from tests.flows.command import REPOSITORY, recipe
 from tests.flows.git_repositories import Repository
 from tests.flows.merge_project import DEVICE, PARAMS, activated, make_merge_project, write_model
 
-QUIET = Terminal(quiet=True)
-SLOWER = (
+SLOWER = re.compile(
     r"FAIL: net_b on npu_tiny: P99 [\d.]+ us -> [\d.]+ us \(\+[\d.]+ %, limit \+5 %\); "
     r"now on the host: Atan_3 \(Atan isn't in the operator list of npu_tiny\)"
 )
 
 
 @pytest.fixture(scope="module")
+def server(flow_server: None) -> Iterator[str]:
+    """The address of the shared server, which Prefect in this process talks to."""
+    server = FlowServer(Project(REPOSITORY).cache / "prefect")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("PREFECT_API_URL", raising=False)
+        server.open()
+        server.wait_until_ready()
+        with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
+            yield os.environ["PREFECT_API_URL"]
+            drain()
+        server.close()
+
+
+@pytest.fixture(scope="module")
 def merged(
-    flow_server: None, tmp_path_factory: pytest.TempPathFactory
+    server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Repository, Project]]:
-    """A project within a running engine; its branch `slow` puts net_b's activation on the host,
-    drops net_a and adds net_c."""
+    """A project whose branch `slow` puts net_b's activation on the host, drops net_a and adds
+    net_c."""
     folder = tmp_path_factory.mktemp("merge")
-    with flow_engine(Project(REPOSITORY)), pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CACHE_VARIABLE, str(folder / "cache"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(CACHE_VARIABLE, str(folder / "cache"))
         repository, project = make_merge_project(folder / "project")
         repository.git("checkout", "-q", "-b", "slow")
         write_model(project.root, "net_b", activated("Atan"))
@@ -47,35 +73,29 @@ def merged(
         yield repository, project
 
 
-def gate(project: Project, base: str = "main", head: str | None = None) -> MergeGateResult:
-    return call_merge_gate(project, MergeRequest(base, head), project.root / "out", QUIET)
-
-
-def verdicts(result: MergeGateResult) -> dict[str, PairVerdict]:
-    return {pair.sides.model: pair.verdict for pair in result.report.judgement.pairs}
+def gate(project: Project, head: str | None = None) -> MergeGateResult:
+    request = MergeRequest("main", head, jobs=2)
+    return call_merge_gate(project, request, project.root / "out", Terminal(quiet=True))
 
 
 @pytest.fixture(scope="module")
 def blocked(merged: tuple[Repository, Project]) -> MergeGateResult:
     """What the gate says to the branch."""
-    repository, project = merged
-    repository.git("checkout", "-q", "slow")
-    return gate(project)
+    return gate(merged[1])
 
 
 def test_a_merge_that_makes_a_model_slower_is_blocked(blocked: MergeGateResult) -> None:
-    import re
-
-    assert re.match(SLOWER, blocked.headline)
+    assert SLOWER.match(blocked.headline)
     assert blocked.outcome is Outcome.GATE_FAILED
-    assert verdicts(blocked) == {
+    verdicts = {pair.sides.model: pair.verdict for pair in blocked.report.judgement.pairs}
+    assert verdicts == {
         "net_b": PairVerdict.FAIL,
         "net_c": PairVerdict.NEW,
         "net_a": PairVerdict.DELETED,
     }
 
 
-def test_its_reports_say_so(blocked: MergeGateResult) -> None:
+def test_its_reports_say_so(blocked: MergeGateResult, merged: tuple[Repository, Project]) -> None:
     markdown = (blocked.folder / "report.md").read_text()
     assert markdown.splitlines()[0].startswith("### FAIL: net\\_b on npu\\_tiny: P99 ")
     assert markdown.endswith(f"{blocked.marker}\n")
@@ -85,101 +105,85 @@ def test_its_reports_say_so(blocked: MergeGateResult) -> None:
     root = ElementTree.parse(blocked.folder / "junit.xml").getroot()
     assert [case.get("name") for case in root.iter("testcase")] == ["net_b", "net_c"]
     assert len(list(root.iter("failure"))) == 1
-
-
-def test_no_report_names_this_machine(
-    blocked: MergeGateResult, merged: tuple[Repository, Project]
-) -> None:
-    for path in blocked.folder.iterdir():
+    for path in blocked.folder.iterdir():  # nothing of this machine
         assert str(merged[1].root.parent) not in path.read_text()
+
+
+def test_the_flow_run_reads_well_in_prefect(blocked: MergeGateResult) -> None:
+    drain()
+    run, artifacts = latest_run()
+    assert run.name == "merge gate: main..working tree"
+    assert {"merge gate", "base main"} <= set(run.tags)
+    assert run.state.is_failed()
+    assert run.state.message == f"{blocked.headline}; exit code 6"
+    assert artifacts[SUMMARY_KEY].description == blocked.headline
+    assert artifacts[SUMMARY_KEY].data == blocked.markdown
+    assert "net_b" in artifacts[TABLE_KEY].data
+
+
+def latest_run() -> tuple[Any, dict[str | None, Any]]:
+    """The newest run of the flow, and its artifacts by key."""
+    with get_client(sync_client=True) as client:
+        named = FlowFilter(name=FlowFilterName(any_=["merge gate"]))
+        newest = FlowRunSort.START_TIME_DESC
+        (run,) = client.read_flow_runs(flow_filter=named, sort=newest, limit=1)
+        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+        found = client.read_artifacts(artifact_filter=wanted)
+        return run, {artifact.key: artifact for artifact in found}
 
 
 def test_the_same_merge_again_gives_the_same_bytes(
     merged: tuple[Repository, Project], blocked: MergeGateResult
 ) -> None:
-    before = {path.name: path.read_bytes() for path in blocked.folder.iterdir()}
-    again = gate(merged[1], "main", "slow")
-    after = {path.name: path.read_bytes() for path in again.folder.iterdir()}
-    here, there = (content.pop("report.md").decode() for content in (before, after))
-    assert here.replace(blocked.report.head, "") == there.replace(again.report.head, "")
-    assert before["junit.xml"] == after["junit.xml"]
+    before = _contents(blocked.folder)
+    again = gate(merged[1])
+    assert _contents(again.folder) == before
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_an_accepted_baseline_lets_it_through(
     merged: tuple[Repository, Project], blocked: MergeGateResult
 ) -> None:
     repository, project = merged
-    repository.git("checkout", "-q", "-b", "accepted", "slow")
-    results = PairPlaces(workspace_folder(project, "head") / "results", "net_b", DEVICE)
-    accept_baseline(results.benchmark, results.validation, project.baseline(DEVICE, "net_b"))
-    result = gate(project)
-    repository.commit("slower on purpose")
-    assert verdicts(result)["net_b"] is PairVerdict.ACCEPTED
+    results = PairPlaces(blocked.results, "net_b", DEVICE)
+    baseline = project.baseline(DEVICE, "net_b")
+    accept_baseline(results.benchmark, results.validation, baseline)
+    try:
+        result = gate(project)
+    finally:
+        repository.git("clean", "-q", "-f", "-d", "baselines")
+    assert result.report.judgement.pairs[0].verdict is PairVerdict.ACCEPTED
     assert result.outcome is Outcome.PASSED
     assert "with local changes" in result.report.head
 
 
-def test_a_raised_limit_holds_and_is_said(
-    merged: tuple[Repository, Project], blocked: MergeGateResult
+def test_the_command_says_the_verdict_first_and_exits_with_it(
+    merged: tuple[Repository, Project], blocked: MergeGateResult, tmp_path: Path
 ) -> None:
-    repository, project = merged
-    repository.git("checkout", "-q", "-b", "raised", "slow")
-    params = (project.root / "params.yaml").read_text()
-    (project.root / "params.yaml").write_text(params.replace("percent: 5", "percent: 500"))
-    repository.commit("raise the limit")
-    result = gate(project)
-    assert verdicts(result)["net_b"] is PairVerdict.PASS
-    assert result.report.notes == (
-        "gate.max_p99_increase_percent is 5 in base and 500 in head; head's holds",
-    )
+    _, project = merged
+    summary = tmp_path / "summary.md"
+    variables = {
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "PREFECT_API_URL": os.environ["PREFECT_API_URL"],
+    }
+    wanted = ("flow", "merge-gate", "--base", "main", "--out", str(tmp_path))
+    ended = recipe(*wanted, cwd=project.root, **variables)
+    assert ended.code == 6, ended.err
+    assert ended.out.splitlines()[0] == blocked.headline
+    accept = f"recipe baseline accept net_b --hardware npu_tiny --out {blocked.results}"
+    assert f"  to let it in: {accept}\n" in ended.out
+    assert summary.read_text() == (tmp_path / "merge-gate" / "report.md").read_text()
+    assert summary.read_text() == blocked.markdown
 
 
-def test_a_commit_that_touches_no_model_runs_nothing(merged: tuple[Repository, Project]) -> None:
-    repository, project = merged
-    repository.git("checkout", "-q", "-b", "words", "main")
-    repository.write("README.md", "done\n")
-    repository.commit("words")
-    result = gate(project)
-    assert result.headline == "PASS: no pair is affected (2 untouched)"
-    assert result.report.judgement.pairs == ()
-
-
-def test_both_sides_are_measured_in_the_same_weather(merged: tuple[Repository, Project]) -> None:
-    repository, project = merged
-    repository.git("checkout", "-q", "-b", "weather", "main")
-    params = (project.root / "params.yaml").read_text()
-    (project.root / "params.yaml").write_text(
-        params.replace("warmup: 5, seed: 0", "warmup: 5, seed: 9")
-    )
-    repository.commit("another seed")
-    result = gate(project)
-    assert result.headline == "PASS: no pair is affected (2 untouched)"
-    assert result.report.notes == (
-        "benchmark.seed is 0 in base and 9 in head; both were measured with head's",
-    )
-
-
-def test_a_base_from_before_the_graph_is_no_base(
-    merged: tuple[Repository, Project], blocked: MergeGateResult
+def test_a_comment_without_a_token_is_refused_before_anything_runs(
+    merged: tuple[Repository, Project], tmp_path: Path
 ) -> None:
-    result = gate(merged[1], "before", "slow")
-    assert set(verdicts(result).values()) == {PairVerdict.NEW}
-    assert "has no dvc.yaml" in result.report.notes[0]
-    assert result.outcome is Outcome.PASSED
-
-
-def test_a_base_whose_graph_can_not_be_read_is_no_base(
-    merged: tuple[Repository, Project], blocked: MergeGateResult
-) -> None:
-    repository, project = merged
-    repository.git("checkout", "-q", "-b", "broken", "before")
-    repository.write("dvc.yaml", "stages: [unreadable\n")
-    repository.write(".dvc/config", "")
-    repository.write("params.yaml", "also: [unreadable\n")
-    repository.commit("broken")
-    repository.git("merge", "-q", "-s", "ours", "--no-edit", "slow")
-    repository.git("read-tree", "-u", "--reset", "slow")
-    repository.commit("mended")
-    result = gate(project, "broken~2")
-    assert set(verdicts(result).values()) == {PairVerdict.NEW}
-    assert result.report.notes[0].startswith("base can't be read, so every pair counts as new: ")
+    wanted = ("flow", "merge-gate", "--base", "main", "--comment")
+    variables = {"GITHUB_REPOSITORY": "o/n", "GITHUB_REF": "refs/pull/1/merge", "GITHUB_TOKEN": ""}
+    ended = recipe(*wanted, cwd=merged[1].root, **variables)
+    assert ended.code == Outcome.BAD_INPUT
+    assert "GITHUB_TOKEN isn't set" in ended.err

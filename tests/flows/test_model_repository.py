@@ -201,6 +201,16 @@ def test_a_shallow_origin_is_refused(
     assert "--unshallow" in caught.value.hint
 
 
+def test_a_partial_clone_is_refused(project: Project, models: Repository, tmp_path: Path) -> None:
+    models.git("config", "uploadpack.allowFilter", "true")
+    partial = tmp_path / "partial"
+    wanted = ("clone", "-q", "--bare", "--filter=blob:none")
+    models.git(*wanted, f"file://{models.folder}", str(partial))
+    with pytest.raises(GitError, match="can't be fetched") as caught:
+        open_mirror(project, config_of(partial))
+    assert "partial clone" in caught.value.hint
+
+
 def test_locks_that_a_killed_git_left(project: Project, models: Repository) -> None:
     mirror = open_mirror(project, config_of(models.folder))
     models.write("net.onnx", "2")

@@ -133,7 +133,7 @@ def test_what_moved_is_on_the_page_and_in_a_file(nights: Nights) -> None:
     summary = artifacts["nightly-summary"].data
     assert summary == result.summary
     assert "| m | hw2 | tonight | compile | compile refused: tensor %a can't fit |" in summary
-    assert "| m | hw1 | P99 | +15.7 % | 1.4 ms | 1.21 ms | 1.21 ms | tonight |" in summary
+    assert "| m | hw1 | P99 | +15.7 % | 1.4 ms | 1.21 ms | 1.21 ms | same recipe |" in summary
     assert summary.index("Broken") < summary.index("Worse")
     assert "nightly-pairs" in artifacts
     assert result.file is not None

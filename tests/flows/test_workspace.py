@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -344,3 +345,41 @@ def test_a_killed_process_frees_its_lock(tmp_path: Path) -> None:
     ):
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert lock.read_text() == ""
+
+
+_SWITCHER = """
+import sys
+from pathlib import Path
+from flows.overlay import Overlay
+from flows.places import Project
+from flows.workspace import open_workspace
+root = Path(sys.argv[1])
+while True:
+    for seed, tree in enumerate(sys.argv[2:]):
+        overlay = Overlay(params={"benchmark.seed": seed})
+        with open_workspace(Project(root), "w", tree, overlay):
+            print("had it", flush=True)
+"""
+
+
+def test_killed_at_any_moment(made: tuple[Repository, Project]) -> None:
+    repository, project = made
+    trees = []
+    for size in (150, 40):
+        for at in range(size):
+            repository.write(f"stages/room{at % 7}/part{at}.py", f"{at} of {size}\n" * size)
+        repository.write(f"only/in{size}.py", "")
+        trees.append(repository.commit())
+        repository.git("rm", "-q", "-r", "stages")
+    expected = {tree: tracked(repository, tree) for tree in trees}
+    command = [sys.executable, "-c", _SWITCHER, str(project.root), *trees]
+    for kill in range(8):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "had it\n"
+            time.sleep(kill * 0.02)
+            running.kill()
+        tree = trees[kill % 2]
+        with open_workspace(project, "w", tree, say=lambda _said: None) as folder:
+            assert files_of(folder) == expected[tree]
+    assert repository.git("fsck", "--strict") == ""

@@ -52,18 +52,18 @@ def test_the_summary_reads_worst_first() -> None:
         "\n"
         "### Worse\n"
         "\n"
-        "| model | device | figure | change | tonight | night before | usual | when | beside |\n"
-        "|---|---|---|--:|--:|--:|--:|---|---|\n"
-        "| a | hw | P99 | +18.2 % | 1.3 ms | 1.1 ms | - | tonight | recipe changed |\n"
-        "|  |  | P99/P50 | +18.2 % | 1.300 | 1.100 | - | tonight |  |\n"
-        "|  |  | fallbacks | +1 | 1 | 0 | - | tonight |  |\n"
+        "| model | device | figure | change | tonight | before | usual | why |\n"
+        "|---|---|---|--:|--:|--:|--:|---|\n"
+        "| a | hw | P99 | +18.2 % | 1.3 ms | 1.1 ms | - | recipe changed |\n"
+        "|  |  | P99/P50 | +18.2 % | 1.300 | 1.100 | - |  |\n"
+        "|  |  | fallbacks | +1 | 1 | 0 | - |  |\n"
         "\n"
         "### Better\n"
         "\n"
-        "| model | device | figure | change | tonight | night before | usual | when | beside |\n"
-        "|---|---|---|--:|--:|--:|--:|---|---|\n"
-        "| b | hw | P99 | -9.1 % | 1 ms | 1.1 ms | - | tonight | same recipe |\n"
-        "|  |  | P99/P50 | -9.1 % | 1.000 | 1.100 | - | tonight |  |\n"
+        "| model | device | figure | change | tonight | before | usual | why |\n"
+        "|---|---|---|--:|--:|--:|--:|---|\n"
+        "| b | hw | P99 | -9.1 % | 1 ms | 1.1 ms | - | same recipe |\n"
+        "|  |  | P99/P50 | -9.1 % | 1.000 | 1.100 | - |  |\n"
         "\n"
         "Mended: e on hw\n"
         "\n"
@@ -85,6 +85,15 @@ def test_a_failed_gate_shows_its_figures_too() -> None:
     assert "| m | hw | tonight | gate | gate failed: P99 is 136 % of the baseline's |" in text
     assert "### Broken, and moved" in text
     assert "+36.4 %" in text
+
+
+def test_when_a_figure_moved_is_said_unless_it_was_tonight() -> None:
+    earlier = [replace(SOUND, started=str(night), package="p0") for night in range(4)]
+    earlier += [replace(SOUND, started=str(night), p99_ns=1_300_000) for night in range(4, 6)]
+    rows = compare_nights([replace(SOUND, p99_ns=1_300_000)], earlier)
+    text = _markdown(HEADING, rows)
+    assert "| P99 | +18.2 % | 1.3 ms | 1.3 ms | 1.1 ms | recipe changed, earlier |" in text
+    assert "|  |  | P99/P50 | +18.2 % | 1.300 | 1.300 | 1.100 | earlier |" in text
 
 
 def test_notes_and_the_first_night() -> None:

@@ -1,0 +1,188 @@
+"""What the matrix costs beyond its stages: dvc.yaml as it is, with commands that only copy.
+
+The project under test has this project's dvc.yaml, code and dependencies, but as many models and
+devices as asked, and each command copies what one real pair wrote. Each figure comes from a fresh
+process. Used by `make bench`; run alone by `python -m flows.bench_matrix 2x2 10x4`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import yaml
+
+from flows.engine import flow_engine
+from flows.flow_server import FlowServer
+from flows.matrix_request import RESULTS_FOLDER, MatrixRequest, Standing
+from flows.places import CACHE_VARIABLE, PairPlaces, Project, find_project
+from flows.stage_calls import Stage
+from flows.step_reports import folder_of
+from flows.terminal import Terminal
+from stages.errors import Outcome
+
+SIZES = ("2x2", "10x4", "40x6")
+_MODEL, _HARDWARE = "quantized_cnn", "npu_tiny"
+_COPIED = ("stages", "models/__init__.py", ".dvcignore")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCost:
+    """CPU seconds of the process that runs the flow, of its server, and of the commands; steps that
+    ran."""
+
+    wall_seconds: float
+    own_seconds: float
+    server_seconds: float
+    command_seconds: float
+    steps: int
+
+
+def measure(size: str, project: Project) -> Iterator[tuple[str, EngineCost]]:
+    """A cold run of a matrix of MODELSxDEVICES, then one in which nothing is stale."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "project"
+        build(root, size, project)
+        for what in ("cold", "no-op"):
+            command = [sys.executable, "-m", "flows.bench_matrix", "--run", str(root)]
+            shared = {**os.environ, CACHE_VARIABLE: str(project.cache)}  # its server's database
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, check=True, text=True, env=shared
+            )
+            wall, own, server, commands, steps = done.stdout.split()[-5:]
+            seconds = (float(wall), float(own), float(server), float(commands))
+            yield what, EngineCost(*seconds, int(steps))
+
+
+def build(root: Path, size: str, project: Project) -> None:
+    """A Git and DVC project in `root` with so many models and devices."""
+    models, devices = (int(word) for word in size.split("x"))
+    root.mkdir()
+    for name in _COPIED:
+        source, target = project.root / name, root / name
+        target.parent.mkdir(exist_ok=True)
+        copy = shutil.copytree if source.is_dir() else shutil.copy2
+        copy(source, target)
+    graph = yaml.safe_load((project.root / "dvc.yaml").read_text())
+    for path in graph["stages"]["normalize"]["deps"]:
+        if path.endswith(".py"):
+            shutil.copy2(project.root / path, root / path)
+    for stage in Stage:
+        graph["stages"][stage.value]["cmd"] = _copy_command(stage)
+    (root / "dvc.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
+    names = {"models": [f"m{i}" for i in range(models)], "hardware": _device_names(devices)}
+    params = yaml.safe_load(project.params.read_text()) | {"matrix": names}
+    (root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+    for name in names["models"]:
+        (root / "models" / name).mkdir()
+        (root / "models" / name / "model.yaml").write_text(f"name: {name}\n")
+    for name in names["hardware"]:
+        (root / "baselines" / name).mkdir(parents=True)
+        (root / "hardware_specs").mkdir(exist_ok=True)
+        (root / "hardware_specs" / f"{name}.yaml").write_text(f"name: {name}\n")
+    _make_pair(root / "canned", project)
+    for command in ("git init -q", "dvc init -q"):
+        subprocess.run([*_tool(command.split())], cwd=root, check=True)
+
+
+def _device_names(count: int) -> list[str]:
+    return [f"d{i}" for i in range(count)]
+
+
+def _tool(words: list[str]) -> list[str]:
+    return [sys.executable, "-m", *words] if words[0] == "dvc" else words
+
+
+def _copy_command(stage: Stage) -> str:
+    canned = folder_of(stage, PairPlaces(Path("canned"), "model", "device"))
+    there = folder_of(stage, PairPlaces(Path(RESULTS_FOLDER), "${item.model}", "${item.hardware}"))
+    return f"mkdir -p {there} && cp -r {canned}/. {there}/"
+
+
+def _make_pair(out: Path, project: Project) -> None:
+    """What a small real pair writes, once in a cache beside the others."""
+    cached = project.cache / "bench_pair"
+    if not cached.is_dir():
+        with tempfile.TemporaryDirectory(dir=project.cache) as folder:
+            command = [sys.executable, "-m", "flows", "--quiet", "run", _MODEL]
+            command += ["--hardware", _HARDWARE, "--out", folder]
+            subprocess.run(command, cwd=project.root, check=True, stdout=subprocess.DEVNULL)
+            shutil.move(folder, cached)
+            Path(folder).mkdir()
+    made = PairPlaces(cached, _MODEL, _HARDWARE)
+    shutil.copytree(made.normalized, out / "normalized" / "model")
+    shutil.copytree(made.folder, out / "device" / "model")
+
+
+def _run(root: Path) -> None:
+    """One run, for `measure`."""
+    began, own = time.monotonic(), _cpu_seconds(resource.RUSAGE_SELF)
+    with flow_engine(Project(root)):
+        from flows.matrix import run_matrix
+
+        result = run_matrix(MatrixRequest(root), Terminal(quiet=True))
+        server = FlowServer(Project(root).cache / "prefect").find_running()
+        server_seconds = sum(psutil.Process(server).cpu_times()[:2]) if server else 0.0
+    if result.outcome is not Outcome.PASSED:
+        raise SystemExit(f"the run under test ended with {result.outcome.name}")
+    ran = sum(answer.standing is Standing.RAN for answer in result.answers.values())
+    commands = max(0.0, _cpu_seconds(resource.RUSAGE_CHILDREN) - server_seconds)
+    seconds = time.monotonic() - began, _cpu_seconds(resource.RUSAGE_SELF) - own
+    print(*seconds, server_seconds, commands, ran)
+
+
+def _cpu_seconds(who: int) -> float:
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
+
+
+def table(rows: Sequence[tuple[str, str, EngineCost]]) -> list[str]:
+    """The lines of docs/benchmarks.md."""
+    head = (
+        "matrix",
+        "run",
+        "steps run",
+        "wall",
+        "engine, CPU s",
+        "server, CPU s",
+        "commands, CPU s",
+    )
+    cells = [
+        (size, what, str(cost.steps), f"{cost.wall_seconds:.1f} s", f"{cost.own_seconds:.1f}",
+         f"{cost.server_seconds:.1f}", f"{cost.command_seconds:.1f}")
+        for size, what, cost in rows
+    ]  # fmt: skip
+    return [_line(head), "|" + " --- |" * len(head), *map(_line, cells)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(prog="python -m flows.bench_matrix", description=__doc__)
+    parser.add_argument("sizes", nargs="*", default=SIZES, metavar="MODELSxDEVICES")
+    parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    os.environ["DVC_NO_ANALYTICS"] = "1"
+    if chosen.run is not None:
+        _run(chosen.run)
+        return
+    project = find_project()
+    rows = [(size, *row) for size in chosen.sizes for row in measure(size, project)]
+    print("\n".join(table(rows)))
+
+
+if __name__ == "__main__":
+    main()
