@@ -23,10 +23,6 @@ from dvc.repo import Repo
 from dvc.stage import PipelineStage
 from dvc_data.hashfile.hash_info import HashInfo
 from dvc_objects.fs import generic
-<<<<<<< HEAD
-from dvc_objects.fs.local import localfs
-=======
->>>>>>> main/main
 
 from stages.errors import Outcome, RecipeError
 
@@ -71,7 +67,7 @@ def push(
         paths = [entry.relative_to(local).as_posix() for entry in entries]
         known = _far_entries(far)
         missing = [path for path in paths if path not in known]
-        _copy(localfs, str(local), far.fs, far.path, missing)
+        _copy(LocalFileSystem(), str(local), far.fs, far.path, missing)
         return Moved(len(sent.transferred), len(missing))
 
 
@@ -86,7 +82,7 @@ def fetch_entries(repo: Repo, remote: str) -> int:
         far = _far(repo, remote)
         local = Path(repo.cache.legacy.path)
         missing = sorted(path for path in _far_entries(far) if not (local / path).exists())
-        _copy(far.fs, far.path, localfs, str(local), missing)
+        _copy(far.fs, far.path, LocalFileSystem(), str(local), missing)
         return len(missing)
 
 

@@ -68,7 +68,8 @@ def _run_all(root: Path) -> None:
     with open_graph(root) as graph:
         for name in graph.select():
             graph.begin(name)
-            subprocess.run(graph.nodes[name].command, shell=True, cwd=root, check=True)
+            for command in graph.nodes[name].commands:
+                subprocess.run(command, shell=True, cwd=root, check=True)
             graph.finish(name)
         graph.record()
 
