@@ -57,10 +57,11 @@ def run_shards(cluster: Cluster, shards: Sequence[ShardParameters], say: Say) ->
 
 
 def _check(cluster: Cluster) -> None:
-    from distributed import Client
+    import distributed
 
+    connect: Any = distributed.Client  # untyped
     try:
-        with Client(cluster.address, timeout=cluster.join_seconds) as client:
+        with connect(cluster.address, timeout=cluster.join_seconds) as client:
             client.wait_for_workers(1, timeout=cluster.join_seconds)
             threads = client.nthreads()
     except (OSError, TimeoutError) as error:

@@ -30,7 +30,7 @@ class Listener:
         listener = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:  # noqa: N802  (the library's name)
+            def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 credentials = self.headers.get("Authorization", "")
                 listener.posted.append((self.path, credentials, json.loads(body)))
