@@ -33,6 +33,7 @@ from flows.dvc_nodes import Node, make_nodes
 from flows.dvc_prints import MISSING, DvcPrints, Print
 from flows.dvc_remote import Moved
 from flows.dvc_runs import RunCache, may_be_restored, may_be_saved
+from flows.leftovers import remove_leftovers
 from stages.errors import InputError
 
 _ROLLBACK = "the run-cache keeps all results: `git checkout dvc.lock`, or delete it, and run again"
@@ -58,6 +59,8 @@ class DvcGraph:
         self._stages = {
             stage.addressing: stage for stage in graph if isinstance(stage, PipelineStage)
         }
+        # What isn't linked to the cache needs no second look there, which costs more than the copy.
+        self._relinks = not {"hardlink", "symlink"}.isdisjoint(repo.cache.local.cache_types)
         self.nodes: Mapping[str, Node] = make_nodes(repo, graph, self._stages)
 
     def select(self, names: Collection[str] | None = None) -> list[str]:
@@ -148,7 +151,8 @@ class DvcGraph:
         self.finish(name)
 
     def begin(self, name: str) -> None:
-        """Notes the inputs of a stage that is about to run, and removes its old outputs.
+        """Notes the inputs of a stage that is about to run, and removes its old outputs, and what a
+        killed run of it left beside them.
 
         Raises:
             InputError: a dependency is missing.
@@ -160,6 +164,8 @@ class DvcGraph:
                 if not out.persist:
                     out.remove()
                 Path(out.fs_path).parent.mkdir(parents=True, exist_ok=True)
+            outputs = [Path(out.fs_path) for out in stage.outs]
+            remove_leftovers(outputs, Path(self._repo.root_dir))
 
     def finish(self, name: str) -> None:
         """Saves what a stage wrote to the cache, and that it did to the run-cache.
@@ -178,7 +184,7 @@ class DvcGraph:
                             f"{name} ended without writing {out.def_path}",
                             hint="let its command write what dvc.yaml lists, or mend the list",
                         )
-                    out.add()
+                    out.add(relink=self._relinks)
                     self._note_output(out, Print(out.meta, out.hash_info))
                 if may_be_saved(stage):
                     self._runs.save(stage)

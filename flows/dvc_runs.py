@@ -7,15 +7,17 @@ As DVC's StageCache, but without hashing every dependency again.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import yaml
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
 from dvc.stage.cache import _get_cache_hash
 from dvc.stage.serialize import to_single_stage_lockfile
-from dvc.utils.serialize import dump_yaml
 
 
 class RunCache:
@@ -62,7 +64,7 @@ class RunCache:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = self._beside()
-        dump_yaml(str(beside), entry)
+        beside.write_text(_yaml(entry), encoding="utf-8")
         beside.replace(path)
 
     def _beside(self) -> Path:
@@ -70,6 +72,12 @@ class RunCache:
         may share a cache, and DVC takes every file in `runs` for an entry."""
         checkout = hashlib.sha256(os.fsencode(self._repo.root_dir)).hexdigest()[:12]
         return Path(self._repo.stage_cache.cache_dir).with_name(f".run-{checkout}.partial")
+
+
+def _yaml(entry: Mapping[str, Any]) -> str:
+    """As DVC writes it but for where long lines are folded, at a tenth of the time."""
+    plain = json.loads(json.dumps(entry))
+    return str(yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
 
 
 def may_be_restored(stage: PipelineStage) -> bool:

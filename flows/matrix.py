@@ -58,10 +58,10 @@ def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
     """
     root = request.root.resolve()
     with (
-        file_lock(root / _LOCK_FILE, f"the results of {root.name}", terminal.say),
+        file_lock(root / _LOCK_FILE, f"the results of {root.name}", terminal.say) as lock,
         open_graph(root) as graph,
     ):
-        session = _open_session(root, graph, request, terminal)
+        session = _open_session(root, graph, request, lock, terminal)
         try:
             if session.stale:
                 _run_stale(session, request)
@@ -74,7 +74,7 @@ def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
 
 
 def _open_session(
-    root: Path, graph: DvcGraph, request: MatrixRequest, terminal: Terminal
+    root: Path, graph: DvcGraph, request: MatrixRequest, lock: int, terminal: Terminal
 ) -> MatrixSession:
     order = graph.select(_names(graph.nodes, request))
     _make_baseline_folders(root, graph.nodes)
@@ -86,7 +86,7 @@ def _open_session(
         order=order,
         stale=stale,
         forced=forced,
-        commands=StageCommands(request.jobs or usable_cores(), root),
+        commands=StageCommands(request.jobs or usable_cores(), root, lock),
         progress=Progress(terminal, len(stale)),
     )
 

@@ -1,18 +1,18 @@
 """Runs the affected pairs of a merge in a workspace for each side, and judges them.
 
-Importing this module imports Prefect and DVC.
+Importing this module imports DVC; the engine is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from flows.board import Step
 from flows.dvc_graph import source_prints
-from flows.matrix import run_matrix
-from flows.matrix_request import MatrixRequest
+from flows.file_lock import warn
+from flows.matrix_request import MatrixRequest, MatrixResult
 from flows.merge_sides import AffectedPairs, affected_pairs, plain_message, side_facts
 from flows.merge_source import MergeSource, Side
 from flows.outcomes import GRAVITY
@@ -26,6 +26,7 @@ from stages.evaluation.merge_rule import MergeLimits, judge_merge
 from stages.evaluation.merge_words import first_line
 from stages.report.merge_report import MergeReport
 
+MatrixRunner = Callable[[MatrixRequest, Terminal], MatrixResult]
 HEAD, BASE = "head", "base"
 """The workspaces."""
 _PLACED = SideFacts(answered=frozenset({"normalize"}))
@@ -33,9 +34,14 @@ _PLACED = SideFacts(answered=frozenset({"normalize"}))
 
 
 def compare(
-    project: Project, source: MergeSource, jobs: int | None, terminal: Terminal
+    project: Project,
+    source: MergeSource,
+    jobs: int | None,
+    terminal: Terminal,
+    run: MatrixRunner,
 ) -> MergeReport:
-    """Brings the affected pairs of both sides up to date, base first, and judges them.
+    """Brings the affected pairs of both sides up to date, base first, and judges them; `run` is
+    the engine, and isn't called where nothing is affected.
 
     Raises:
         InputError: head's matrix can't be run at all.
@@ -46,7 +52,7 @@ def compare(
         def lend(side: Side, name: str) -> Path | None:
             if not side.is_there:
                 return None
-            opened = open_workspace(project, name, side.tree, side.overlay, terminal.say)
+            opened = open_workspace(project, name, side.tree, side.overlay, warn)
             return stack.enter_context(opened)
 
         head, base = lend(source.head, HEAD), lend(source.base, BASE)
@@ -54,8 +60,18 @@ def compare(
         affected = affected_pairs(_base_prints(base, notes), prints, source.renamed)
         terminal.say(_plan(affected, source))
         tags = ("merge gate", f"{source.base.name}..{source.head.name}")
-        old = _run("base", source.base, base, affected.in_base(), jobs, tags, terminal)
-        new = _run("head", source.head, head, affected.in_head(), jobs, tags, terminal)
+
+        def measure(
+            name: str, side: Side, root: Path | None, pairs: frozenset[Pair]
+        ) -> Mapping[Pair, SideFacts]:
+            if root is None or not pairs:
+                return {}
+            terminal.say(f"{name}, {side.name}:")
+            request = MatrixRequest(root, pairs, jobs=jobs, tags=(*tags, name))
+            return _facts(run(request, terminal))
+
+        old = measure(BASE, source.base, base, affected.in_base())
+        new = measure(HEAD, source.head, head, affected.in_head())
     sides = [
         PairSides(pair.model, pair.hardware, _before(source, pair, twin, old), new[pair])
         for pair, twin in affected.pairs.items()
@@ -72,20 +88,8 @@ def compare(
     )
 
 
-def _run(
-    role: str,
-    side: Side,
-    root: Path | None,
-    pairs: frozenset[Pair],
-    jobs: int | None,
-    tags: tuple[str, ...],
-    terminal: Terminal,
-) -> Mapping[Pair, SideFacts]:
+def _facts(result: MatrixResult) -> Mapping[Pair, SideFacts]:
     """What came of the pairs, read while the workspace is ours."""
-    if root is None or not pairs:
-        return {}
-    terminal.say(f"{role}, {side.name}:")
-    result = run_matrix(MatrixRequest(root, pairs, jobs=jobs, tags=(*tags, role)), terminal)
     return {pair: side_facts(result, pair) for pair in result.pairs()}
 
 

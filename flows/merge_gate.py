@@ -5,8 +5,6 @@ Importing this module imports Prefect and DVC.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,98 +17,30 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from flows.file_lock import warn
-from flows.files import write_beside
-from flows.matrix_request import RESULTS_FOLDER
-from flows.merge_comparison import HEAD, compare
-from flows.merge_source import MergeSource, project_source
+from flows.matrix import run_matrix
+from flows.merge_result import MergeGateResult, MergeRequest, judge_request
 from flows.outcomes import printable
-from flows.places import Project, project_at, require_writable
+from flows.places import Project, project_at
 from flows.terminal import Terminal
-from flows.workspace import workspace_folder
 from stages.errors import Outcome
 from stages.evaluation.merge_rule import PairVerdict
-from stages.report.merge_json import merge_json
-from stages.report.merge_junit import merge_junit
-from stages.report.merge_markdown import marker, merge_markdown
-from stages.report.merge_report import MergeReport, headline
 from stages.report.merge_table import merge_rows
 
-FOLDER = "merge-gate"
-REPORT, JSON, JUNIT = "report.md", "report.json", "junit.xml"
 SUMMARY_KEY, TABLE_KEY = "merge-gate", "merge-gate-pairs"
 _OUT = "out"
-
-
-@dataclass(frozen=True, slots=True)
-class MergeRequest:
-    """What to compare. `head` None is the project's folder as it is, or the end of the model
-    repository's branch; `repository` empty is the project's own."""
-
-    base: str
-    head: str | None = None
-    repository: str = ""
-    jobs: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MergeGateResult:
-    """The judged merge, its first line, and the folder of its reports. `results` is where head's
-    packages and samples lie."""
-
-    report: MergeReport
-    headline: str
-    markdown: str
-    folder: Path
-    results: Path
-
-    @property
-    def outcome(self) -> Outcome:
-        """The worst of what blocks; PASSED where nothing does."""
-        return self.report.judgement.outcome
-
-    @property
-    def marker(self) -> str:
-        """The last line of the Markdown."""
-        return marker(self.report.key)
 
 
 def run_merge_gate(
     project: Project, request: MergeRequest, out: Path, terminal: Terminal
 ) -> MergeGateResult:
-    """Runs the affected pairs of base and head, judges them, and writes `OUT/merge-gate/`.
+    """Judges a merge with the engine, and leaves its report as files and artifacts.
 
     Raises:
-        GitError: no such commit, or the two share no history.
-        InputError: head's matrix can't be run at all, or the reports can't be written. A pair that
-            fails is an answer, and a base that can't be run is a note.
+        RecipeError: as `flows.merge_result.judge_request`.
     """
-    require_writable(out / FOLDER)
-    with _source(project, request, terminal) as source:
-        report = compare(project, source, request.jobs, terminal)
-    results = workspace_folder(project, HEAD) / RESULTS_FOLDER
-    first, text = headline(report), merge_markdown(report)
-    result = MergeGateResult(report, first, text, out / FOLDER, results)
-    for name, text in (
-        (REPORT, result.markdown),
-        (JSON, merge_json(report)),
-        (JUNIT, merge_junit(report)),
-    ):
-        write_beside(result.folder / name, text.encode())
+    result = judge_request(project, request, out, terminal, run_matrix)
     _publish(result)
     return result
-
-
-@contextmanager
-def _source(project: Project, request: MergeRequest, terminal: Terminal) -> Iterator[MergeSource]:
-    if not request.repository:
-        yield project_source(project, request.base, request.head)
-        return
-    from flows.merge_repository import repository_source
-
-    with repository_source(
-        project, request.repository, request.base, request.head, terminal.say
-    ) as source:
-        yield source
 
 
 def _publish(result: MergeGateResult) -> None:

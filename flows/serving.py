@@ -5,6 +5,7 @@ Importing this module imports Prefect; making the deployments imports every flow
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zoneinfo
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTag
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events import DeploymentEventTrigger
-from prefect.exceptions import PrefectException
+from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.schedules import Cron, Schedule
 from prefect.settings import get_current_settings
 from prefect.types.entrypoint import EntrypointType
@@ -81,9 +82,10 @@ def make_deployments(project: Project, options: ServeOptions) -> list[Served]:
     Raises:
         InputError: params.yaml or repositories.yaml is wrong, or a schedule in them.
     """
+    night = _nightly(project, options)  # first: its time zone is everyone's
     repositories = load_repositories(project)
     commits = [_commit(project, config, options) for config in repositories.values()]
-    return [*commits, _nightly(project, options), _merge_gate(project, options)]
+    return [*commits, night, _merge_gate(project, options)]
 
 
 def serve_deployments(deployments: Sequence[Served], limit: int) -> None:
@@ -125,6 +127,25 @@ def pause_others(project: Project, deployments: Sequence[Served]) -> list[str]:
                 client.delete_resource_owned_automations(f"prefect.deployment.{found.id}")
                 paused.append(name)
     return sorted(paused)
+
+
+def catch_up(deployments: Sequence[Served]) -> list[str]:
+    """Asks each deployment that an event starts, and that was served before, for a run.
+
+    An event that came to nothing (its run was cancelled when the last `recipe serve` ended, or the
+    server was down) is made up for; where nothing is new the run says so in a second. Gives the
+    names.
+    """
+    asked = []
+    with get_client(sync_client=True) as client:
+        for served in deployments:
+            if not served.deployment.triggers:
+                continue
+            with contextlib.suppress(ObjectNotFound):
+                known = client.read_deployment_by_name(served.name)
+                client.create_flow_run_from_deployment(known.id, tags=["catch up"])
+                asked.append(served.name)
+    return asked
 
 
 def _commit(project: Project, config: RepositoryConfig, options: ServeOptions) -> Served:

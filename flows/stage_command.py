@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from flows.guardian import Guardian
 from flows.places import ROOT_VARIABLE
 from flows.slots import Slots
 from flows.stage_calls import StageFailure
@@ -39,11 +40,16 @@ class CommandEnd:
 
 
 class StageCommands:
-    """Runs at most `jobs` commands at a time in folders of one code. For many threads."""
+    """Runs at most `jobs` commands at a time in folders of one code. For many threads.
 
-    def __init__(self, jobs: int, root: Path) -> None:
+    `lock` is the descriptor of a lock that the next run waits for; it is free once no command of
+    ours runs, even where we were killed.
+    """
+
+    def __init__(self, jobs: int, root: Path, lock: int | None = None) -> None:
         self._processes = StageProcesses(jobs)
         self._slots = Slots(jobs)
+        self._guardian = Guardian(lock)
         self._root = root
         self._is_ours = has_our_code(root)
         self._lock = threading.Lock()
@@ -95,6 +101,7 @@ class StageCommands:
                 process.wait(_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
+        self._guardian.close()
 
     def _shell(self, command: str, folder: Path, on_start: Callable[[], None]) -> CommandEnd:
         began = time.perf_counter()
@@ -112,8 +119,10 @@ class StageCommands:
                     start_new_session=True,  # so that what the shell starts ends with it
                 )
                 self._shells.add(process)
+            self._guardian.began(process.pid)
             on_start()
             code = process.wait()
+            self._guardian.ended(process.pid)
             with self._lock:
                 self._shells.discard(process)
             output.seek(0)

@@ -26,10 +26,11 @@ _SCRIPT_KEYS = ("before_script", "script", "after_script")
 
 @dataclass(frozen=True, slots=True)
 class ShellBlock:
-    """One piece of shell, and where it comes from."""
+    """One piece of shell, where it is, and which shell runs it unless its first line says."""
 
     where: str
     text: str
+    shell: str = "bash"
 
 
 def shell_blocks(path: Path) -> Iterator[ShellBlock]:
@@ -44,7 +45,7 @@ def shell_blocks(path: Path) -> Iterator[ShellBlock]:
     elif path.name == "Jenkinsfile":
         for step in _SH_STEP.finditer(text):
             line = text.count("\n", 0, step.start()) + 1
-            yield ShellBlock(f"{path}:{line}", step[2] or step[3])
+            yield ShellBlock(f"{path}:{line}", step[2] or step[3], "sh")
     elif _SHEBANG.match(text):
         yield ShellBlock(str(path), text)
     else:
@@ -82,8 +83,9 @@ def check(block: ShellBlock) -> bool:
     It follows `. FILE` from the current folder, as a CI's step does.
     """
     shellcheck = str(Path(sys.executable).with_name("shellcheck"))
+    shell = [] if _SHEBANG.match(block.text) else [f"--shell={block.shell}"]
     done = subprocess.run(
-        [shellcheck, "--shell=bash", "--external-sources", "--format=gcc", "-"],
+        [shellcheck, *shell, "--external-sources", "--format=gcc", "-"],
         input=block.text,
         text=True,
         stdout=subprocess.PIPE,

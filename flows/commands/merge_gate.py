@@ -20,7 +20,8 @@ from stages.errors import Outcome, RecipeError
 
 if TYPE_CHECKING:
     from flows.github_api import PullRequest
-    from flows.merge_gate import MergeGateResult
+    from flows.merge_result import MergeGateResult, MergeRequest
+    from flows.places import Project
 
 
 def merge_gate(
@@ -72,21 +73,28 @@ def merge_gate(
 
     The first line of stdout is the verdict; progress goes to stderr.
     """
+    from flows.merge_result import MergeRequest, judge_idle
+
     pull = _pull_request(pull_request) if comment else None
     terminal = Terminal(quiet or options(context).terminal.quiet)
     project = options(context).project
+    request = MergeRequest(base, head, repository or "", jobs)
     with contextlib.redirect_stdout(sys.stderr):
-        from flows.engine import flow_engine
-
-        with flow_engine(project):
-            from flows.merge_gate import MergeRequest, call_merge_gate
-
-            request = MergeRequest(base, head, repository or "", jobs)
-            result = call_merge_gate(project, request, out, terminal)
+        idle = judge_idle(project, request, out)
+        result = idle or _run(project, request, out, terminal)
     _show(result, terminal)
     told = _tell(result, pull)
     blocked = result.outcome is not Outcome.PASSED
     raise typer.Exit(int(result.outcome if blocked else told))
+
+
+def _run(project: Project, request: MergeRequest, out: Path, terminal: Terminal) -> MergeGateResult:
+    from flows.engine import flow_engine
+
+    with flow_engine(project):
+        from flows.merge_gate import call_merge_gate
+
+        return call_merge_gate(project, request, out, terminal)
 
 
 def _pull_request(number: int | None) -> PullRequest:
@@ -125,11 +133,14 @@ def _tell(result: MergeGateResult, pull: PullRequest | None) -> Outcome:
     """The job summary and the comment. What fails here is said, and hides no verdict."""
     from flows.github_comment import append_summary, put_comment
 
-    worst = Outcome.PASSED
+    told = Outcome.PASSED
     try:
         append_summary(result.markdown, os.environ)
-        if pull is not None:
-            put_comment(pull, result.markdown, result.marker)
     except RecipeError as error:
-        worst = report_error(error)
-    return worst
+        told = report_error(error)
+    if pull is not None:
+        try:
+            put_comment(pull, result.markdown, result.marker)
+        except RecipeError as error:
+            told = report_error(error)
+    return told

@@ -37,6 +37,8 @@ def serve(
     deployments = serving.make_deployments(project, chosen)
     for name in serving.pause_others(project, deployments):
         terminal.say(f"paused {name}: the project doesn't name it any more")
+    for name in serving.catch_up(deployments):
+        terminal.say(f"{name} catches up")
     terminal.say(f"serving on {address}; Ctrl-C ends this, and keeps the schedules")
     for served in deployments:
         terminal.say(f"  {served.name}: {served.when}")

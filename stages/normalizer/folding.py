@@ -1,6 +1,6 @@
 """Constants fold, and with them the shape arithmetic, once every input is static.
 
-`docs/adr/0002-constant-folding.md` says why onnxscript's folder does the bulk and ONNX Runtime
+`docs/adr/0004-constant-folding.md` says why onnxscript's folder does the bulk and ONNX Runtime
 the rest.
 """
 

@@ -125,6 +125,8 @@ def why_unknown(pattern: Words) -> str | None:
         if word.startswith("-"):
             if word.split("=")[0] not in options:
                 return f"no option {word}"
+        elif word == "...":
+            return None  # whichever command
         elif hasattr(command, "commands"):
             if word not in command.commands:
                 return f"no command {word}"

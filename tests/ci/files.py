@@ -13,7 +13,10 @@ WORKFLOWS = tuple(sorted((REPOSITORY / ".github/workflows").glob("*.yml")))
 ACTIONS = tuple(sorted((REPOSITORY / ".github/actions").glob("*/action.yml")))
 GITLAB = REPOSITORY / "docs/ci/gitlab-ci.yml"
 JENKINSFILE = REPOSITORY / "docs/ci/Jenkinsfile"
-SCRIPTS = tuple(sorted(path for path in (REPOSITORY / ".ci").iterdir() if path.is_file()))
+SCRIPTS = (
+    *sorted(path for path in (REPOSITORY / ".ci").iterdir() if path.is_file()),
+    REPOSITORY / "docs/ci/post-receive",
+)
 
 
 def load(path: Path) -> ModuleType:

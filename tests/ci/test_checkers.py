@@ -163,6 +163,13 @@ class TestShellcheck:
         assert done.returncode == 1
         assert re.search(r"SC2086|SC2206", done.stdout)  # a word; an array's item
 
+    def test_holds_a_script_for_sh_to_what_sh_knows(self, tmp_path: Path) -> None:
+        file = tmp_path / "script"
+        file.write_text("#!/bin/sh\nwords=(a b)\n")
+        assert "SC3030" in self.check(file).stdout
+        file.write_text('#!/bin/bash\nwords=(a b)\necho "${words[@]}"\n')
+        assert self.check(file).returncode == 0
+
     def test_refuses_what_holds_no_shell(self, tmp_path: Path) -> None:
         file = tmp_path / "notes.txt"
         file.write_text("not a script\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.ci.command_lines import (
-    Words,
     app_command,
     in_file,
     in_shell,
@@ -17,26 +16,17 @@ from tests.ci.command_lines import (
 )
 from tests.ci.files import ACTIONS, GITLAB, JENKINSFILE, REPOSITORY, SCRIPTS, WORKFLOWS
 
-PLANNED: frozenset[tuple[str, ...]] = frozenset({("flow", "merge-gate")})
-"""Commands that the CI files call already and that `recipe` doesn't have yet."""
-
 PAGES = tuple(sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]))
 CI_FILES = (*WORKFLOWS, *ACTIONS, GITLAB, JENKINSFILE, *SCRIPTS)
-HOOKS = tuple(path for path in (REPOSITORY / "docs/ci/post-receive",) if path.exists())
-
-
-def is_planned(words: Words) -> bool:
-    return any(words[: len(name)] == name for name in PLANNED)
+FLOWS = {("flow", "commit"), ("flow", "nightly"), ("flow", "merge-gate")}
 
 
 @pytest.mark.parametrize(
-    "path", [*CI_FILES, *HOOKS, *PAGES], ids=lambda path: str(path.relative_to(REPOSITORY))
+    "path", [*CI_FILES, *PAGES], ids=lambda path: str(path.relative_to(REPOSITORY))
 )
 def test_every_command_line_is_taken(path: Path) -> None:
     refused = {
-        " ".join(words): why
-        for words in in_file(path)
-        if not is_planned(words) and (why := why_refused(words)) is not None
+        " ".join(words): why for words in in_file(path) if (why := why_refused(words)) is not None
     }
     assert refused == {}
 
@@ -46,24 +36,20 @@ def test_every_command_in_the_text_exists(path: Path) -> None:
     unknown = {
         " ".join(words): why
         for words in patterns_in(path)
-        if not is_planned(words) and (why := why_unknown(words)) is not None
+        if (why := why_unknown(words)) is not None
     }
     assert unknown == {}
-
-
-def test_nothing_that_exists_is_still_called_planned() -> None:
-    assert [name for name in PLANNED if why_unknown(name) is None] == []
 
 
 @pytest.mark.parametrize("path", [GITLAB, JENKINSFILE], ids=lambda path: path.name)
 def test_the_other_cis_run_the_three_flows_too(path: Path) -> None:
     flows = {words[:2] for words in in_file(path) if words[0] == "flow"}
-    assert flows == {("flow", "commit"), ("flow", "nightly"), ("flow", "merge-gate")}
+    assert flows == FLOWS
 
 
 def test_the_workflows_run_the_three_flows() -> None:
     flows = {words[:2] for path in WORKFLOWS for words in in_file(path) if words[0] == "flow"}
-    assert flows == {("flow", "commit"), ("flow", "nightly"), ("flow", "merge-gate")}
+    assert flows == FLOWS
 
 
 class TestExtraction:
@@ -121,6 +107,7 @@ class TestRefusal:
 
     def test_a_pattern_needs_a_command_and_its_options(self) -> None:
         assert why_unknown(("run", "MODEL", "...", "--hardware", "NAME")) is None
+        assert why_unknown(("flow", "...")) is None
         assert why_unknown(("run", "MODEL", "--hardwear")) == "no option --hardwear"
         assert why_unknown(("hardware", "lost")) == "no command lost"
         assert "run" in app_command().commands

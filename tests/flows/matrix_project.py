@@ -21,12 +21,15 @@ from flows.dvc_graph import open_graph
 from flows.matrix_request import Standing
 from flows.matrix_session import MatrixSession, NodeAnswer, forced_names
 from flows.progress import Progress
+from flows.requests import Pair
 from flows.stage_calls import Stage
 from flows.stage_command import StageCommands
 from flows.terminal import Terminal
+from stages.package.manifest import MANIFEST, print_manifest
 from stages.report.facts import FILES
 from tests.flows.command import REPOSITORY
 from tests.flows.dvc_project import DvcProject, contents
+from tests.flows.fake_matrix import manifest_of
 from tests.flows.git_repositories import Repository
 from tests.flows.sample_reports import REPORTS, write_report
 
@@ -169,6 +172,7 @@ class MatrixProject(DvcProject):
             session = MatrixSession(self.root, graph, order, stale, wanted, commands, progress)
             for name in stale:
                 session.take(name)
+            commands.stop()
             graph.record()
             return session.answers
 
@@ -227,6 +231,9 @@ def _stages() -> dict[str, Any]:
 def _write_reports(folder: Path) -> None:
     for stage in Stage:
         write_report(stage.value, folder / stage / "passed")
+    manifest = print_manifest(manifest_of(Pair("model", "device")))
+    (folder / Stage.COMPILE / "passed" / MANIFEST).write_text(manifest)
+    for stage in Stage:
         if "verdict" in REPORTS.get(stage.value, {}):
             reasons = {"verdict": "FAIL", "reasons": [f"{stage} says no"]}
             write_report(stage.value, folder / stage / "failed", REPORTS[stage.value] | reasons)

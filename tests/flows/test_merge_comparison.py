@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import merge_comparison
 from flows.board import Step
 from flows.git import GitError
-from flows.merge_comparison import compare
+from flows.merge_comparison import MatrixRunner, compare
 from flows.merge_repository import repository_source
+from flows.merge_result import MergeRequest, judge_idle, judge_request
 from flows.merge_sides import affected_pairs, plain_message
 from flows.merge_source import project_source
 from flows.places import CACHE_VARIABLE
@@ -43,6 +43,7 @@ class Merges:
         self.repository, self.project = make_merge_project(folder / "project")
         self.models = Repository(folder / "models")
         self.engine = engine
+        self.run: MatrixRunner = engine.run_matrix
 
     @property
     def root(self) -> Path:
@@ -53,7 +54,7 @@ class Merges:
 
     def compare(self, base: str = "main", head: str | None = None) -> MergeReport:
         self.engine.ran.clear()
-        return compare(self.project, project_source(self.project, base, head), 1, QUIET)
+        return compare(self.project, project_source(self.project, base, head), 1, QUIET, self.run)
 
     def set_params(self, old: str, new: str) -> None:
         text = (self.root / "params.yaml").read_text()
@@ -71,7 +72,7 @@ def merges(made: Merges, monkeypatch: pytest.MonkeyPatch) -> Iterator[Merges]:
     monkeypatch.setenv(CACHE_VARIABLE, str(made.root.parent / "cache"))
     for key, value in ENVIRONMENT.items():
         monkeypatch.setenv(key, value)
-    monkeypatch.setattr(merge_comparison, "run_matrix", made.engine.run_matrix)
+    monkeypatch.setattr(made, "run", made.engine.run_matrix)
     made.engine.crashes_in = ""
     made.branch()
     yield made
@@ -243,9 +244,26 @@ def test_reports_that_can_not_be_read_are_a_failure_of_their_pair(
             (result.places(Pair("net_b", DEVICE)).gate / "gate.json").write_text("{")
         return result
 
-    monkeypatch.setattr(merge_comparison, "run_matrix", damaged)
+    monkeypatch.setattr(merges, "run", damaged)
     report = merges.compare()
     assert headline(report).startswith("FAIL: net_b on npu_tiny: compile failed: the report: ")
+
+
+def test_a_merge_that_affects_nothing_needs_no_engine(merges: Merges, tmp_path: Path) -> None:
+    request = MergeRequest("main")
+    idle = judge_idle(merges.project, request, tmp_path)
+    assert idle is not None
+    assert idle.headline == "PASS: no pair is affected (2 untouched)"
+    assert {path.name for path in idle.folder.iterdir()} == {
+        "report.md",
+        "report.json",
+        "junit.xml",
+    }
+    write_model(merges.root, "net_b", activated("Tanh"))
+    assert judge_idle(merges.project, request, tmp_path) is None
+    judged = judge_request(merges.project, request, tmp_path, QUIET, merges.run)
+    assert judged.headline.startswith("PASS: 1 pair compared: 1 changed")
+    assert judged.results.parent.name == "head"
 
 
 # A model repository.
@@ -278,7 +296,7 @@ def configure(merges: Merges, repository: Repository) -> None:
 def compare_models(merges: Merges, base: str = "main", head: str = "work") -> MergeReport:
     merges.engine.ran.clear()
     with repository_source(merges.project, "team", base, head, QUIET.say) as source:
-        return compare(merges.project, source, 1, QUIET)
+        return compare(merges.project, source, 1, QUIET, merges.run)
 
 
 def test_one_of_five_models_is_run(merges: Merges, models: Repository) -> None:

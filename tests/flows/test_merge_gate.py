@@ -24,7 +24,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.engine import drain
 from flows.flow_server import FlowServer
-from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, MergeGateResult, MergeRequest, call_merge_gate
+from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, call_merge_gate
+from flows.merge_result import MergeGateResult, MergeRequest
 from flows.places import CACHE_VARIABLE, PairPlaces, Project
 from flows.terminal import Terminal
 from stages.errors import Outcome

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 import pytest
 import yaml
 from prefect.client.orchestration import SyncPrefectClient, get_client
@@ -199,7 +200,8 @@ def test_every_flow_has_its_schedule_trigger_and_limit(project: Project) -> None
 def test_from_a_push_to_a_run_over_a_restart(
     project: Project, server: str, client: SyncPrefectClient, push: Callable[[str], str]
 ) -> None:
-    with serving(project, server):
+    with serving(project, server) as served:
+        eventually(lambda: len(deployments(client)) == 3, "the deployments")
         eventually(lambda: len(automations(client)) == 1, "the automation")
         before = {name: each.id for name, each in deployments(client).items()}
         assert set(before) == {"commit/team", "nightly/nightly", "merge gate/merge-gate"}
@@ -209,15 +211,16 @@ def test_from_a_push_to_a_run_over_a_restart(
         assert run.state.is_completed(), run.state.message
         assert "team" in run.state.message
         push("other")  # which repositories.yaml doesn't follow
+        eventually(lambda: not psutil.Process(served.pid).children(), "its process's end")
     push("main")  # while nobody serves
     eventually(lambda: len(runs_of(client, "commit/team")) == 2, "a run that waits")
     with serving(project, server):
-        eventually(lambda: _all_ended(client), "the run that waited")
+        eventually(lambda: len(runs_of(client, "commit/team")) == 3, "a run that catches up")
+        ended = eventually(lambda: _all_ended(client), "the runs that waited")
+        assert [state.name for state in ended] == ["Completed"] * 3
         assert {name: each.id for name, each in deployments(client).items()} == before
         assert len(automations(client)) == 1
         assert [len(each.schedules) for each in deployments(client).values()].count(1) == 2
-    runs = runs_of(client, "commit/team")
-    assert [run.state.is_completed() for run in runs] == [True, True]
     (project.root / "models" / "repositories.yaml").write_text("{}\n")
     rest = make_deployments(project, ServeOptions())
     assert pause_others(project, rest) == ["commit/team"]
@@ -231,8 +234,9 @@ def _ended(client: SyncPrefectClient, run_id: Any) -> Any:
     return run if run.state is not None and run.state.is_final() else None
 
 
-def _all_ended(client: SyncPrefectClient) -> bool:
-    return all(run.state.is_final() for run in runs_of(client, "commit/team"))
+def _all_ended(client: SyncPrefectClient) -> list[Any]:
+    states = [run.state for run in runs_of(client, "commit/team")]
+    return states if all(state.is_final() for state in states) else []
 
 
 def test_prefect_yaml_deploys_the_same_on_a_work_pool(
