@@ -7,8 +7,10 @@ made, and makes itself what they didn't. So a shard that dies costs time, never 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,16 @@ from prefect.states import Completed, Failed
 
 from flows.dvc_graph import open_graph
 from flows.dvc_remote import RemoteError
+from flows.git import find_commit, git
 from flows.matrix import run_matrix
 from flows.matrix_request import MatrixRequest, MatrixResult
+from flows.places import Project
 from flows.requests import Pair
 from flows.run_cache import fetch_run_cache, push_run_cache
-from flows.shard_parameters import Checkout, Dispatch, Fate, ShardParameters
+from flows.shard_parameters import Checkout, Crew, Dispatch, Fate, ShardParameters
 from flows.shards import Shard, split
 from flows.terminal import Terminal
-from stages.errors import Outcome
+from stages.errors import InputError, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,47 @@ class WorkersRequest:
     dispatch: Dispatch
     place: str
     shards: int
+
+
+def run_on_pool(
+    crew: Crew,
+    project: Project,
+    matrix: MatrixRequest,
+    params: Mapping[str, object],
+    terminal: Terminal,
+) -> MatrixResult:
+    """`run_on_workers` with the workers of a Prefect pool, on the project's commit.
+
+    `matrix.root` is a workspace of the project's files, opened with `params` as its overlay.
+
+    Raises:
+        InputError: files differ from the commit; or as `run_on_workers`.
+        GitError: the project is in no Git repository.
+    """
+    from flows.worker_pool import Pool, run_shards
+
+    tree = committed_tree(project)
+    checkout = Checkout(tree=tree, params=params, jobs=matrix.jobs)
+    dispatch = partial(run_shards, Pool(crew.work_pool))
+    request = WorkersRequest(matrix, checkout, dispatch, crew.work_pool, crew.shards)
+    return run_on_workers(request, terminal)
+
+
+def committed_tree(project: Project) -> str:
+    """The project's commit, which workers can check out.
+
+    Raises:
+        InputError: files differ from it.
+        GitError: the project is in no Git repository, or has no commit.
+    """
+    changed = git(project.root, "status", "--porcelain", "--", ".").splitlines()
+    if changed:
+        raise InputError(
+            f"{len(changed)} files differ from the commit that workers would check out",
+            where=str(project.root),
+            hint="commit them, or run without `--shards`; `git status` lists them",
+        )
+    return find_commit(project.root, "HEAD")
 
 
 @dataclass(slots=True)

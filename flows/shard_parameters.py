@@ -16,6 +16,31 @@ _WHERE = "the parameters of the shard"
 
 
 @dataclass(frozen=True, slots=True)
+class Crew:
+    """The workers of a Prefect pool, and into how many shards a matrix is cut for them."""
+
+    shards: int
+    work_pool: str
+
+
+def crew_of(shards: int | None, work_pool: str) -> Crew | None:
+    """The crew that a command or a flow run asks for; None where it asks for none.
+
+    Raises:
+        InputError: shards without a pool, or a pool without shards.
+    """
+    if shards is None and not work_pool:
+        return None
+    if shards is None or not work_pool:
+        raise InputError(
+            "shards need a work pool" if work_pool == "" else "a work pool needs shards",
+            where="--shards and --work-pool",
+            hint="give both: `--shards 8 --work-pool NAME`; `prefect work-pool ls` lists pools",
+        )
+    return Crew(shards, work_pool)
+
+
+@dataclass(frozen=True, slots=True)
 class Checkout:
     """What the workers check out.
 

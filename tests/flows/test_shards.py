@@ -14,7 +14,7 @@ from flows.requests import Pair
 from flows.scaling_costs import Work, measured_costs
 from flows.scaling_load import Assumptions
 from flows.scaling_measure import data_folder, read_measured
-from flows.shard_parameters import Checkout, ShardParameters, read_parameters
+from flows.shard_parameters import Checkout, Crew, ShardParameters, crew_of, read_parameters
 from flows.shards import PAIR_BYTES, Shard, split
 from flows.stage_calls import Stage
 from stages.errors import InputError
@@ -109,3 +109,12 @@ def test_no_pairs_and_unknown_stages_are_refused() -> None:
         read_parameters(0, [], Checkout(), [])
     with pytest.raises(InputError, match="no stage 'polish'"):
         read_parameters(0, ["m/h"], Checkout(), ["polish"])
+
+
+def test_a_crew_is_a_pool_and_a_number() -> None:
+    assert crew_of(None, "") is None
+    assert crew_of(8, "machines") == Crew(8, "machines")
+    with pytest.raises(InputError, match="shards need a work pool"):
+        crew_of(8, "")
+    with pytest.raises(InputError, match="a work pool needs shards"):
+        crew_of(None, "machines")
