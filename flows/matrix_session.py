@@ -19,6 +19,7 @@ from flows.matrix_request import (
     Standing,
     StepAnswer,
 )
+from flows.outcomes import BUG_LINE
 from flows.places import PairPlaces
 from flows.progress import Progress
 from flows.stage_calls import PASS, Stage, StageFailure, StageResult
@@ -158,7 +159,9 @@ class MatrixSession:
         if answer.standing is Standing.SKIPPED:
             self.progress.skipped(step)
         elif answer.standing is Standing.FAILED:
-            self.progress.finished(step, StageFailure(answer.outcome, answer.message))
+            is_bug = answer.outcome is Outcome.INTERNAL_ERROR
+            details = answer.message if is_bug else ""
+            self.progress.finished(step, StageFailure(answer.outcome, answer.message, details))
         else:
             figure = answer.message
             if answer.standing is not Standing.RAN:
@@ -176,8 +179,12 @@ def _outcome_of(end: CommandEnd) -> Outcome:
 
 
 def _last_words(end: CommandEnd) -> str:
-    """The error that a command printed, or else the end of what it printed."""
+    """The error that a command printed, or else the end of what it printed; of a bug of ours the
+    exception first, then its traceback."""
     lines = end.output.rstrip().splitlines()
+    if _outcome_of(end) is Outcome.INTERNAL_ERROR and BUG_LINE in lines:
+        traceback_lines = lines[: lines.index(BUG_LINE)]
+        return "\n".join([*traceback_lines[-1:], *traceback_lines[:-1]])
     begins = [index for index, line in enumerate(lines) if line.startswith("error: ")]
     if begins:
         return "\n".join(lines[begins[-1] :]).removeprefix("error: ")

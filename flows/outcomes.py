@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from stages.errors import Outcome, RecipeError
 
+BUG_LINE = "error: this is a bug of the recipe pipeline, not of your input"
+
 MEANINGS = {
     Outcome.PASSED: "everything passed",
     Outcome.INTERNAL_ERROR: "internal error: a bug of ours",
@@ -68,8 +70,7 @@ def report_bug(error: BaseException) -> Outcome:
     """Prints the traceback of an error that no input should cause; gives the exit code."""
     traceback.print_exception(error, file=sys.stderr)
     print(
-        "error: this is a bug of the recipe pipeline, not of your input\n"
-        "hint: report it with the lines above and the command that you ran",
+        f"{BUG_LINE}\nhint: report it with the lines above and the command that you ran",
         file=sys.stderr,
     )
     return Outcome.INTERNAL_ERROR

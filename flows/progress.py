@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from flows.board import Answer, Step
-from flows.outcomes import printable
+from flows.outcomes import BUG_LINE, printable
 from flows.stage_calls import FAIL, StageFailure
 from flows.terminal import Terminal, make_console
 
@@ -83,7 +83,7 @@ class Progress:
             self._console.print(line, soft_wrap=True)
         if failure.details:
             self._errors.print(printable(failure.details), soft_wrap=True)
-            self._errors.print("error: this is a bug of the recipe pipeline, not of your input")
+            self._errors.print(BUG_LINE)
         else:
             self._errors.print(printable(f"error: {failure.message}"), soft_wrap=True)
 

@@ -272,6 +272,8 @@ def test_a_renamed_operator_is_not_a_new_fallback() -> None:
     renamed = replace(SOFTSIGN, name="Softsign_9")
     assert moved_operators((SOFTSIGN,), (renamed,)) == ()
     assert moved_operators((SOFTSIGN,), (SOFTSIGN, renamed)) == (renamed,)
+    first, second = replace(SOFTSIGN, name="a"), replace(SOFTSIGN, name="b")
+    assert moved_operators((SOFTSIGN,), (first, second)) == (first,)  # one of them is the old one
     other = HostOperator("Softsign_3x", "softsign", "f16 only")
     assert moved_operators((SOFTSIGN,), (SOFTSIGN, other)) == (other,)
 

@@ -42,7 +42,7 @@ _STEP = """\
 # step.sh STAGE MODEL [HARDWARE]: writes what the stage writes, beside, and moves it into place.
 set -e
 stage=$1 model=$2 hardware=$3 name=$1@$2${3:+-$3} reports=passed made=metrics.json
-[ -d log ] || mkdir log
+mkdir -p log
 echo "began $name" >> log/commands
 [ ! -f "markers/$name" ] || . "markers/$name"
 pair=results/$hardware/$model spec=hardware_specs/$hardware.yaml

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from stages.errors import InputError, Outcome
 from stages.evaluation.merge_facts import Accuracy, Failure, PairSides, SideFacts
@@ -110,6 +111,17 @@ def test_no_name_breaks_the_markdown() -> None:
     assert fence is not None
     assert len(fence[1]) == 5
     assert text.count("<!-- recipe merge gate") == 1
+
+
+def test_a_parser_sees_one_table_and_no_markup_of_names() -> None:
+    hostile = hostile_sides()
+    html = MarkdownIt("commonmark").enable("table").render(merge_markdown(report(hostile, SLOWER)))
+    rows = re.findall(r"<tr>(.*?)</tr>", html, flags=re.DOTALL)
+    assert [len(re.findall(r"<t[hd]>", row)) for row in rows] == [10, 10, 10]
+    assert "<h3>FAIL: " in html.splitlines()[0]
+    assert not re.search(r"<(script|em|code|a )", re.sub(r"<pre>.*?</pre>", "", html, flags=re.S))
+    assert rows[1].count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
+    assert "&amp;lt;" in rows[1]
 
 
 def test_literal_text() -> None:
