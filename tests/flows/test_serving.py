@@ -271,7 +271,12 @@ def test_prefect_yaml_deploys_the_same_on_a_work_pool(
     (run,) = eventually(lambda: runs_of(client, "commit/commit"), "a run for a worker")
     assert run.parameters == {"project": "", "repository": "team"}
     with serving(project, server):  # which takes them over
-        eventually(lambda: deployments(client)["nightly/nightly"].work_pool_name is None, "serve")
+        ours = str(project.root)
+        eventually(lambda: _project(client, "nightly/nightly") == ours, "the night's new project")
+
+
+def _project(client: SyncPrefectClient, name: str) -> Any:
+    return deployments(client)[name].parameters["project"]
 
 
 def test_the_kubernetes_template_is_one(client: SyncPrefectClient) -> None:
