@@ -30,7 +30,7 @@ from stages.errors import Outcome
 from tests.flows.command import command_environment
 from tests.flows.matrix_project import LOG, MatrixProject, make_matrix_project
 
-_COMMAND = ("-m", "flows", "flow", "nightly", "--only-stale", "--jobs", "2")
+COMMAND = ("-m", "flows", "flow", "nightly", "--only-stale", "--jobs", "2")
 _LONGEST_SECONDS = 600
 _KNOWN_HIDDEN = {".gitignore"}
 
@@ -75,12 +75,12 @@ class Campaign:
     home: Path
 
     @staticmethod
-    def make(folder: Path, models: int, hardware: int) -> Campaign:
+    def make(folder: Path, models: int, hardware: int, home: Path) -> Campaign:
         """Makes both, and runs the one."""
         names = [f"m{number}" for number in range(models)]
         devices = [f"h{number}" for number in range(hardware)]
         pristine = make_matrix_project(folder / "pristine", names, devices)
-        campaign = Campaign(pristine, pristine.copied(folder / "undisturbed"), folder / "cache")
+        campaign = Campaign(pristine, pristine.copied(folder / "undisturbed"), home)
         ended = campaign.run(campaign.undisturbed)
         assert ended.returncode == Outcome.PASSED, ended.stderr
         return campaign
@@ -95,12 +95,12 @@ class Campaign:
         lines = generator.randint(0, 2 * self.steps)
         return Moment(lines, generator.uniform(0.0, 0.3), generator.random() < 0.5)
 
-    def start(self, project: MatrixProject) -> subprocess.Popen[str]:
+    def start(self, project: MatrixProject, home: Path | None = None) -> subprocess.Popen[str]:
         """A run in a process group of its own, as under a terminal."""
         return subprocess.Popen(
-            [sys.executable, *_COMMAND],
+            [sys.executable, *COMMAND],
             cwd=project.root,
-            env=command_environment() | {CACHE_VARIABLE: str(self.home)},
+            env=command_environment() | {CACHE_VARIABLE: str(home or self.home)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -226,7 +226,7 @@ def main() -> int:
         server.wait_until_ready()
         url = os.environ.pop(API_VARIABLE)
         try:
-            campaign = Campaign.make(folder, given.models, given.hardware)
+            campaign = Campaign.make(folder, given.models, given.hardware, folder / "cache")
             bad = 0
             for number in range(given.kills):
                 after = campaign.kill(folder / f"kill{number}", campaign.draw(generator))
