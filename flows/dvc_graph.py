@@ -19,7 +19,7 @@ from pathlib import Path
 
 import networkx as nx
 from dvc.config import NotDvcRepoError
-from dvc.dvcfile import PROJECT_FILE
+from dvc.dvcfile import LOCK_FILE, PROJECT_FILE
 from dvc.exceptions import DvcException
 from dvc.output import Output
 from dvc.repo import Repo
@@ -37,6 +37,7 @@ from flows.leftovers import remove_leftovers, sweep_cache
 from stages.errors import InputError
 
 _ROLLBACK = "the run-cache keeps all results: `git checkout dvc.lock`, or delete it, and run again"
+_MEND = "mend dvc.yaml or params.yaml: docs/matrix.md explains them"
 
 
 class InputsChangedError(InputError):
@@ -370,8 +371,9 @@ def open_graph(root: Path) -> Iterator[DvcGraph]:
             try:
                 graph = DvcGraph(repo)
             except DvcException as error:
+                hint = _ROLLBACK if LOCK_FILE in str(error) else _MEND
                 raise InputError(
-                    f"DVC can't read the graph: {error}", where=str(root), hint=_ROLLBACK
+                    f"DVC can't read the graph: {error}", where=str(root), hint=hint
                 ) from error
             yield graph
     finally:

@@ -15,7 +15,7 @@ from flows.scaling_measure import data_folder, read_measured
 from flows.scaling_queue import Farm
 from flows.scaling_tables import Study
 
-DAYS = 40
+DAYS = 20
 SEEDS = (1, 2, 3)
 SHOWN = Farm(machines=2, cores=8)
 """The farm of the tables that vary something else."""

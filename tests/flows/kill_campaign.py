@@ -21,7 +21,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flows.file_lock import file_lock
 from flows.flow_server import API_VARIABLE, FlowServer
+from flows.matrix_request import LOCK_FILE
 from flows.outcomes import MEANINGS
 from flows.places import CACHE_VARIABLE
 from stages.errors import Outcome
@@ -117,6 +119,8 @@ class Campaign:
         project = self.pristine.copied(folder)
         after = Aftermath(moment)
         after.killed = self._run_and_kill(project, moment)
+        with file_lock(project.root / LOCK_FILE, "the results"):  # its last commands are ended, too
+            pass
         after.saved = _saved(project)
         before, finished = Counter(project.began()), Counter(project.ended())
         project.forget()
