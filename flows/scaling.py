@@ -111,8 +111,8 @@ traces, which hold the plan's course without weather: DVC stores equal files onc
 _MEASURED = """
 The devices of the fleet cost what the four measured specs cost, in equal numbers. Everything of
 all {pairs:,} pairs ({steps:,} steps) is **{everything:.0f} CPU hours**; a night with new seeds,
-which restores all but the timed stages, is **{timed:.0f} CPU hours**. Where a model wasn't measured on
-a device, what it took on the others stands for it.
+which restores all but the timed stages, is **{timed:.0f} CPU hours**. Where a model wasn't measured
+on a device, what it took on the others stands for it.
 """
 
 _ASSUMED = """## What is supposed
