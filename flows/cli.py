@@ -12,6 +12,7 @@ import typer
 from flows.arguments import Quiet, spread_bindings
 from flows.commands import baseline, catalogue, flow, inspect, run, serve, stage
 from flows.context import Options
+from flows.interrupts import must_not_wait
 from flows.outcomes import exit_code_lines, report_bug, report_error
 from flows.terminal import Terminal
 from stages.errors import Outcome, RecipeError
@@ -72,7 +73,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # names may be beyond the locale's reach
     code = int(call(sys.argv[1:]))
     sys.stdout.flush()
-    if code == Outcome.INTERRUPTED:
+    if code == Outcome.INTERRUPTED or must_not_wait():
         # Python ends itself by SIGINT where an extension's own code was interrupted, and waits for
         # threads; the exit code is promised, and what had to be tidied up is.
         os._exit(code)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import networkx as nx
 from dvc.config import NotDvcRepoError
-from dvc.dvcfile import PROJECT_FILE
+from dvc.dvcfile import LOCK_FILE, PROJECT_FILE
 from dvc.exceptions import DvcException
 from dvc.output import Output
 from dvc.repo import Repo
@@ -33,10 +33,11 @@ from flows.dvc_nodes import Node, make_nodes
 from flows.dvc_prints import MISSING, DvcPrints, Print
 from flows.dvc_remote import Moved
 from flows.dvc_runs import RunCache, may_be_restored, may_be_saved
-from flows.leftovers import remove_leftovers
+from flows.leftovers import remove_leftovers, sweep_cache
 from stages.errors import InputError
 
 _ROLLBACK = "the run-cache keeps all results: `git checkout dvc.lock`, or delete it, and run again"
+_MEND = "mend dvc.yaml or params.yaml: docs/matrix.md explains them"
 
 
 class InputsChangedError(InputError):
@@ -198,6 +199,10 @@ class DvcGraph:
             except DvcException as error:
                 raise InputError(f"the results of {name} can't be saved: {error}") from error
             self._note_done(stage)
+
+    def sweep(self) -> None:
+        """Removes what killed runs left in the cache."""
+        sweep_cache(Path(self._repo.cache.local.path))
 
     def record(self) -> None:
         """Writes dvc.lock once for all that was restored or ran, whole or not at all."""
@@ -366,8 +371,9 @@ def open_graph(root: Path) -> Iterator[DvcGraph]:
             try:
                 graph = DvcGraph(repo)
             except DvcException as error:
+                hint = _ROLLBACK if LOCK_FILE in str(error) else _MEND
                 raise InputError(
-                    f"DVC can't read the graph: {error}", where=str(root), hint=_ROLLBACK
+                    f"DVC can't read the graph: {error}", where=str(root), hint=hint
                 ) from error
             yield graph
     finally:

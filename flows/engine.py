@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from flows.flow_server import FlowServer
 from flows.interrupts import interruptible
 from flows.places import Project
+from flows.server_watch import watched
 
 _DRAIN_SECONDS = 5.0
 
@@ -20,7 +21,7 @@ def flow_engine(project: Project) -> Iterator[None]:
     """Starts the server, or uses the user's; imports Prefect meanwhile; ends it afterwards.
 
     Raises:
-        FlowServerError: our server doesn't start.
+        FlowServerError: our server doesn't start, or the server dies meanwhile.
         InputError: nothing answers where PREFECT_API_URL points.
     """
     server = FlowServer(project.cache / "prefect")
@@ -32,10 +33,11 @@ def flow_engine(project: Project) -> Iterator[None]:
             from flows.dead_runs import own_tag, sweep_dead_runs
 
             server.wait_until_ready()
-            sweep_dead_runs()
-            with prefect.tags(own_tag()):
-                yield
-            drain()
+            with watched(server):
+                sweep_dead_runs()
+                with prefect.tags(own_tag()):
+                    yield
+                drain()
         finally:
             server.close()
 

@@ -41,6 +41,7 @@ _QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_CLI_PROMPT": "false",
 }
@@ -65,7 +66,7 @@ class _Record:
 
 
 class FlowServerError(RecipeError):
-    """Our own server doesn't start: nothing that the input could mend."""
+    """The server doesn't start, or died: nothing that the input could mend."""
 
 
 class FlowServer:
@@ -121,6 +122,27 @@ class FlowServer:
             if time.monotonic() > deadline:
                 raise self._failure(f"didn't answer within {_TIMEOUT_SECONDS:.0f} s")
             time.sleep(_POLL_SECONDS)
+
+    def is_alive(self) -> bool:
+        """Whether its process runs; of a user's server, whether it answers."""
+        if self._record is None:
+            return _answers(self._users_url)
+        return _process_of(self._record) is not None
+
+    def lost(self) -> FlowServerError:
+        """That the server died while it was used."""
+        kept = "finished stages keep their results: run again"
+        if self._record is not None:
+            return FlowServerError(
+                "the flow server died in the middle of the run",
+                where=str(self.home / "server.log"),
+                hint=f"{kept}; that log may say why it died",
+            )
+        return FlowServerError(
+            "the flow server doesn't answer any more",
+            where=f"{API_VARIABLE}={self._users_url}",
+            hint=f"{kept} when it is up, or unset the variable: a run brings its own server",
+        )
 
     def close(self) -> None:
         """Ends the server unless another run uses it."""

@@ -32,7 +32,7 @@ for group in $groups; do kill -KILL -"$group"; done
 
 
 class Guardian:
-    """A small process beside the run, started with its first command. For many threads.
+    """A small process beside the run, started before its first command. For many threads.
 
     It inherits the descriptor `lock`: the next run waits until it has done its work.
     """
@@ -42,12 +42,17 @@ class Guardian:
         self._mutex = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def began(self, group: int) -> None:
-        """A command runs in this process group."""
+    def open(self) -> None:
+        """Starts it, unless it runs."""
         with self._mutex:
             if self._process is None:
                 self._process = self._start()
-            self._tell(self._process, "begin", group)
+
+    def began(self, group: int) -> None:
+        """A command runs in this process group."""
+        with self._mutex:
+            if self._process is not None:
+                self._tell(self._process, "begin", group)
 
     def ended(self, group: int) -> None:
         """It has come to its end."""

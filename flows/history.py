@@ -107,16 +107,18 @@ def append_nights(path: Path, rows: Sequence[PairNight]) -> History:
 
 
 def write_summary(root: Path, name: str, text: str) -> Path:
-    """Writes a night's summary to history/nights, and again as latest.md; gives the first.
+    """Writes a night's summary to history/nights, as NAME.md; an empty name means that it is worth
+    no file of its own. latest.md is the newest in any case. Gives the file.
 
     Raises:
         OSError: it can't be written.
     """
     folder = history_file(root).with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
-    for path in (folder / f"{name}.md", folder / "latest.md"):
+    paths = [folder / f"{stem}.md" for stem in ("latest", name) if stem]
+    for path in paths:
         _replace(path, text)
-    return folder / f"{name}.md"
+    return paths[-1]
 
 
 def print_nights(rows: Sequence[PairNight]) -> str:

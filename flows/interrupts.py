@@ -11,6 +11,7 @@ from types import FrameType
 
 _HEARD = (signal.SIGINT, signal.SIGTERM)
 _stoppers: list[Callable[[], None]] = []
+_forsaken = threading.Event()
 
 
 @contextmanager
@@ -23,13 +24,28 @@ def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
         _stoppers.remove(stop)
 
 
+def stop_what_runs() -> None:
+    """Calls what has asked for it, each in a thread of its own."""
+    for stop in tuple(_stoppers):
+        threading.Thread(target=stop).start()
+
+
+def end_without_waiting() -> None:
+    """Lets the process end when the command ends, though threads may wait for what won't come."""
+    _forsaken.set()
+
+
+def must_not_wait() -> bool:
+    """Whether that was said."""
+    return _forsaken.is_set()
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Meanwhile an interrupt stops what has asked for it, and raises KeyboardInterrupt here."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        for stop in tuple(_stoppers):
-            threading.Thread(target=stop).start()
+        stop_what_runs()
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in _HEARD}

@@ -27,7 +27,7 @@ from flows.dvc_graph import DvcGraph, open_graph
 from flows.dvc_nodes import Node
 from flows.file_lock import file_lock
 from flows.interrupts import stopped_by_interrupt
-from flows.matrix_request import MatrixRequest, MatrixResult, Standing
+from flows.matrix_request import LOCK_FILE, MatrixRequest, MatrixResult, Standing
 from flows.matrix_session import MatrixSession, NodeAnswer, forced_names
 from flows.matrix_table import matrix_rows
 from flows.outcomes import printable
@@ -42,7 +42,6 @@ from stages.errors import InputError, Outcome
 _MOST_NAMES = 3
 _MOST_THREADS = 512  # they only wait; the commands' places bound what runs
 _THREADS = cast("TaskRunner[Any]", ThreadPoolTaskRunner(max_workers=_MOST_THREADS))
-_LOCK_FILE = Path(".dvc", "tmp", "recipe-run.lock")
 
 _session: ContextVar[MatrixSession] = ContextVar("matrix_session")
 
@@ -58,12 +57,13 @@ def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
     """
     root = request.root.resolve()
     with (
-        file_lock(root / _LOCK_FILE, f"the results of {root.name}", terminal.say) as lock,
+        file_lock(root / LOCK_FILE, f"the results of {root.name}", terminal.say) as lock,
         open_graph(root) as graph,
     ):
         session = _open_session(root, graph, request, lock, terminal)
         try:
             if session.stale:
+                graph.sweep()
                 _run_stale(session, request)
         finally:
             graph.record()
@@ -195,9 +195,11 @@ def _completed(answer: NodeAnswer) -> State[Any]:
     return Completed(message=said)
 
 
-def _restored(answer: NodeAnswer) -> State[Any]:
+def _spared(answer: NodeAnswer) -> State[Any]:
+    """A step that didn't have to run."""
     state = _completed(answer)
-    return state if state.is_failed() else Completed(name="Restored", message=state.message)
+    name = answer.standing.capitalize()
+    return state if state.is_failed() else Completed(name=name, message=state.message)
 
 
 def _failed(answer: NodeAnswer) -> State[Any]:
@@ -210,8 +212,8 @@ def _skipped(answer: NodeAnswer) -> State[Any]:
 
 
 _STATES = {
-    Standing.FRESH: _restored,
-    Standing.RESTORED: _restored,
+    Standing.FRESH: _spared,
+    Standing.RESTORED: _spared,
     Standing.RAN: _completed,
     Standing.FAILED: _failed,
     Standing.SKIPPED: _skipped,

@@ -40,6 +40,7 @@ class NodeAnswer:
     message: str
     verdict: str = ""
     seconds: float = 0.0
+    is_bug: bool = False
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class MatrixSession:
                 answers[step] = StepAnswer(
                     step, answer.standing, answer.outcome, answer.message, answer.seconds
                 )
-        return MatrixResult(self.root, answers)
+        return MatrixResult(self.root, answers, tuple(self.clock.spans))
 
     def _has_outputs(self, need: str) -> bool:
         answer = self.answers.get(need)
@@ -101,7 +102,7 @@ class MatrixSession:
             return NodeAnswer(Standing.FAILED, error.outcome, str(error))
         except Exception as error:
             lines = "".join(traceback.format_exception(error))
-            return NodeAnswer(Standing.FAILED, Outcome.INTERNAL_ERROR, lines)
+            return NodeAnswer(Standing.FAILED, Outcome.INTERNAL_ERROR, lines, is_bug=True)
 
     def _bring_up_to_date(self, node: Node) -> NodeAnswer:
         if node.is_frozen:
@@ -115,7 +116,7 @@ class MatrixSession:
         self.graph.begin(node.name)
         end = self._run(node)
         if end.exit_code != 0:
-            return NodeAnswer(Standing.FAILED, _outcome_of(end), _last_words(end), "", end.seconds)
+            return _failed(end)
         self.graph.finish(node.name)
         return self._report(node, Standing.RAN, end.seconds)
 
@@ -159,8 +160,7 @@ class MatrixSession:
         if answer.standing is Standing.SKIPPED:
             self.progress.skipped(step)
         elif answer.standing is Standing.FAILED:
-            is_bug = answer.outcome is Outcome.INTERNAL_ERROR
-            details = answer.message if is_bug else ""
+            details = answer.message if answer.is_bug else ""
             self.progress.finished(step, StageFailure(answer.outcome, answer.message, details))
         else:
             figure = answer.message
@@ -170,6 +170,15 @@ class MatrixSession:
                 step,
                 StageResult(step.stage, answer.verdict, answer.outcome, figure, answer.seconds),
             )
+
+
+def _failed(end: CommandEnd) -> NodeAnswer:
+    outcome = _outcome_of(end)
+    if end.died:
+        message = f"its process died ({end.died}); run again, with fewer --jobs if memory is short"
+        return NodeAnswer(Standing.FAILED, outcome, message, "", end.seconds)
+    is_bug = outcome is Outcome.INTERNAL_ERROR
+    return NodeAnswer(Standing.FAILED, outcome, _last_words(end), "", end.seconds, is_bug)
 
 
 def _outcome_of(end: CommandEnd) -> Outcome:

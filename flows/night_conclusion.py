@@ -83,7 +83,8 @@ def conclude(project: Project, params: NightlyParams, measured: Measured) -> Nig
     earlier_nights = len({row.started for row in earlier})
     heading = NightHeading(night.date, night.seed, night.commit, earlier_nights, tuple(notes))
     summary = night_markdown(headline, heading, drift)
-    file = _write(project.root, night, summary)
+    name = night.started.replace(":", "") if measured.rows else ""
+    file = _write(project.root, name, summary)
     return NightResult(
         night, drift, headline, summary, file, appended, worst(outcomes), tuple(notes)
     )
@@ -104,9 +105,9 @@ def _idle(measured: Measured) -> str:
     return f"{said}, and still: {MEANINGS[measured.outcome]}"
 
 
-def _write(root: Path, night: Night, summary: str) -> Path | None:
+def _write(root: Path, name: str, summary: str) -> Path | None:
     try:
-        return write_summary(root, night.started.replace(":", ""), summary)
+        return write_summary(root, name, summary)
     except OSError as error:
         warn(f"warning: the night's summary can't be written: {error}")
         return None

@@ -11,6 +11,7 @@ from flows.progress import Progress
 from flows.requests import RunRequest
 from flows.results import write_reports
 from flows.run_session import RunSession
+from flows.server_watch import watched
 from flows.stage_calls import Stage
 from flows.stage_process import StageProcesses
 from flows.tables import show_results
@@ -49,7 +50,8 @@ def run_session(session: RunSession) -> None:
             from flows.pipeline import run_flow
 
             server.wait_until_ready()
-            run_flow(session)
+            with watched(server):
+                run_flow(session)
         finally:
             session.progress.close()
             session.processes.stop()

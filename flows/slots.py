@@ -17,6 +17,12 @@ class Slots:
         self._arrivals = 0
         self._changed = threading.Condition()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        with self._changed:
+            return len(self._waiting)
+
     @contextmanager
     def taken(self, urgency: tuple[int, ...]) -> Iterator[None]:
         """Waits for a place and holds it: smaller urgencies first, and who came first of equals."""

@@ -51,11 +51,13 @@ class StageResult:
 
 @dataclass(frozen=True, slots=True)
 class StageFailure:
-    """Why a stage gave no result. `details` holds the traceback of a bug of ours."""
+    """Why a stage gave no result. `details` holds the traceback of a bug of ours; `signal` names
+    what ended its process."""
 
     outcome: Outcome
     message: str
     details: str = ""
+    signal: str = ""
 
 
 def normalize(

@@ -21,22 +21,25 @@ from flows.guardian import Guardian
 from flows.places import ROOT_VARIABLE
 from flows.slots import Slots
 from flows.stage_calls import StageFailure
-from flows.stage_process import StageProcesses
+from flows.stage_process import StageProcesses, how_it_died
 from stages.errors import Outcome
 
 _SHELL_SIGNS = re.compile(r"[^\w\s./@:,+=-]")
 _CODE = ("flows", "stages")
 _OUR_ROOT = Path(__file__).resolve().parent.parent
 _GRACE_SECONDS = 15.0
+_SHELL_KILLED = 128  # and the signal's number is a shell's exit code where its command was killed
 
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """How a command ended: its exit code, and what it printed. `seconds` is wall time."""
+    """How a command ended: its exit code, and what it printed. `seconds` is wall time; `died` names
+    the signal that ended it."""
 
     exit_code: int
     output: str
     seconds: float
+    died: str = ""
 
 
 class StageCommands:
@@ -77,7 +80,8 @@ class StageCommands:
                 if ends[-1].exit_code != 0:
                     break
         output = "".join(end.output for end in ends)
-        return CommandEnd(ends[-1].exit_code, output, sum(end.seconds for end in ends))
+        seconds = sum(end.seconds for end in ends)
+        return CommandEnd(ends[-1].exit_code, output, seconds, ends[-1].died)
 
     def _run(self, command: str, folder: Path, on_start: Callable[[], None]) -> CommandEnd:
         arguments = recipe_arguments(command) if self._is_ours else None
@@ -85,7 +89,8 @@ class StageCommands:
             return self._shell(command, folder, on_start)
         end = self._processes.run(partial(run_recipe, arguments, str(folder)), on_start)
         if isinstance(end, StageFailure):
-            return CommandEnd(int(end.outcome), end.details or f"error: {end.message}", 0.0)
+            output = end.details or f"error: {end.message}"
+            return CommandEnd(int(end.outcome), output, 0.0, end.signal)
         return end
 
     def stop(self) -> None:
@@ -109,6 +114,7 @@ class StageCommands:
             with self._lock:
                 if self._stopped:
                     return CommandEnd(int(Outcome.INTERRUPTED), "error: interrupted", 0.0)
+                self._guardian.open()
                 process = subprocess.Popen(
                     _shell_arguments(command),
                     cwd=folder,
@@ -128,8 +134,10 @@ class StageCommands:
             output.seek(0)
             text = output.read().decode(errors="replace")
         if self._stopped:
-            code = int(Outcome.INTERRUPTED)
-        return CommandEnd(code, text, time.perf_counter() - began)
+            code, text = int(Outcome.INTERRUPTED), "error: interrupted"
+        signal_number = _signal_of(code)
+        died = how_it_died(-signal_number) if signal_number else ""
+        return CommandEnd(code, text, time.perf_counter() - began, died)
 
 
 def recipe_arguments(command: str) -> tuple[str, ...] | None:
@@ -173,6 +181,12 @@ def _same_files(one: Path, other: Path) -> bool:
     if names[0] != names[1]:
         return False
     return all(filecmp.cmp(one / name, other / name, shallow=False) for name in names[0])
+
+
+def _signal_of(exit_code: int) -> int:
+    """The signal that killed a shell, or else its last command, or 0."""
+    number = -exit_code if exit_code < 0 else exit_code - _SHELL_KILLED
+    return number if number in set(signal.Signals) else 0
 
 
 def _shell_arguments(command: str) -> list[str]:

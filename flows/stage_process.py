@@ -81,8 +81,9 @@ class StageProcesses:
                 return _interrupted()
             return StageFailure(
                 Outcome.INTERNAL_ERROR,
-                f"the stage's process died ({_how_it_died(process.exitcode)})",
+                f"the stage's process died ({how_it_died(process.exitcode)})",
                 "no traceback: the process was killed, or crashed in native code",
+                how_it_died(process.exitcode),
             )
 
 
@@ -90,7 +91,8 @@ def _interrupted() -> StageFailure:
     return StageFailure(Outcome.INTERRUPTED, "interrupted")
 
 
-def _how_it_died(exit_code: int | None) -> str:
+def how_it_died(exit_code: int | None) -> str:
+    """Names the signal where the code is a signal's number, negated."""
     if exit_code is not None and exit_code < 0:
         name = signal.Signals(-exit_code).name
         return f"{name}, perhaps out of memory" if name == "SIGKILL" else name

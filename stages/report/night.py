@@ -122,18 +122,18 @@ def _heading(heading: NightHeading) -> str:
 def _broken(pairs: Sequence[PairDrift]) -> Iterator[str]:
     if not pairs:
         return
-    lines = ["### Broken", "", "| model | device | since | stage | why |", "|---|---|---|---|---|"]
     groups: dict[tuple[str, ...], list[str]] = {}
     for pair in pairs:
         row = pair.tonight
-        stage = row.failed_stage
         said = row.outcome.name.lower().replace("_", " ")
-        since = "tonight" if pair.is_newly_broken else "earlier"
-        why = f"{said}: {row.reason}" if row.reason else said
-        groups.setdefault((row.model, since, stage, why), []).append(row.hardware)
-    for (model, since, stage, why), devices in groups.items():
-        lines.append(_cells(model, ", ".join(devices), since, stage, why))
-    yield "\n".join(lines)
+        since = "" if pair.is_newly_broken else ", not for the first night"
+        what = f"{row.failed_stage}: {said}{since}" + (f": {row.reason}" if row.reason else "")
+        groups.setdefault((row.model, what), []).append(row.hardware)
+    lines = [
+        f"- **{escape(f'{model} on ' + ', '.join(devices))}**, {escape(what)}"
+        for (model, what), devices in groups.items()
+    ]
+    yield "\n".join(["### Broken", "", *lines])
     yield from _moved("Broken, and moved", [pair for pair in pairs if pair.moves])
 
 

@@ -21,7 +21,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flows.file_lock import file_lock
 from flows.flow_server import API_VARIABLE, FlowServer
+from flows.matrix_request import LOCK_FILE
 from flows.outcomes import MEANINGS
 from flows.places import CACHE_VARIABLE
 from stages.errors import Outcome
@@ -117,6 +119,8 @@ class Campaign:
         project = self.pristine.copied(folder)
         after = Aftermath(moment)
         after.killed = self._run_and_kill(project, moment)
+        with file_lock(project.root / LOCK_FILE, "the results"):  # its last commands are ended, too
+            pass
         after.saved = _saved(project)
         before, finished = Counter(project.began()), Counter(project.ended())
         project.forget()
@@ -183,12 +187,13 @@ def _lines(log: Path) -> int:
 
 
 def _hidden(project: MatrixProject) -> list[str]:
-    """Hidden files where only a killed writer leaves them."""
+    """Hidden files where only a killed writer leaves them; but for DVC's own, which are swept from
+    its cache an hour later."""
     found = [
         path.relative_to(project.root).as_posix()
         for folder in ("results", ".dvc")
         for path in (project.root / folder).rglob(".*")
-        if path.name not in _KNOWN_HIDDEN
+        if path.name not in _KNOWN_HIDDEN and not (folder == ".dvc" and path.suffix == ".tmp")
     ]
     return sorted(found)
 

@@ -133,7 +133,7 @@ def test_what_moved_is_on_the_page_and_in_a_file(nights: Nights) -> None:
     assert run.state.message == "2 pairs: 1 newly broken, 1 worse; exit code 4"
     summary = artifacts["nightly-summary"].data
     assert summary == result.summary
-    assert "| m | hw2 | tonight | compile | compile refused: tensor %a can't fit |" in summary
+    assert "- **m on hw2**, compile: compile refused: tensor %a can't fit\n" in summary
     assert "| m | hw1 | P99 | +15.7 % | 1.4 ms | 1.21 ms | 1.21 ms | same recipe |" in summary
     assert summary.index("Broken") < summary.index("Worse")
     assert "nightly-pairs" in artifacts
@@ -151,6 +151,9 @@ def test_only_stale_with_nothing_stale_appends_nothing(nights: Nights) -> None:
     assert nights.params[0]["benchmark"]["seed"] == 5
     assert (result.headline, result.outcome) == ("2 pairs: nothing was stale", Outcome.PASSED)
     assert not history_file(nights.project.root).exists()
+    (summary,) = (nights.project.root / "history" / "nights").iterdir()
+    assert summary.name == "latest.md"
+    assert "nothing was stale" in summary.read_text()
     nights.matrix.failed = {ONE: Stage.GATE}
     again = nights.night(only_stale=True)
     assert again.outcome is Outcome.GATE_FAILED

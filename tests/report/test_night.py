@@ -46,9 +46,7 @@ def test_the_summary_reads_worst_first() -> None:
         "\n"
         "### Broken\n"
         "\n"
-        "| model | device | since | stage | why |\n"
-        "|---|---|---|---|---|\n"
-        "| d | hw, hw2 | tonight | compile | compile refused: a\\|tile \\<b\\> doesn't fit |\n"
+        "- **d on hw, hw2**, compile: compile refused: a\\|tile \\<b\\> doesn't fit\n"
         "\n"
         "### Worse\n"
         "\n"
@@ -82,7 +80,7 @@ def test_a_failed_gate_shows_its_figures_too() -> None:
         p99_ns=1_500_000,
     )
     text = _markdown(HEADING, compare_nights([slow], [SOUND]))
-    assert "| m | hw | tonight | gate | gate failed: P99 is 136 % of the baseline's |" in text
+    assert "- **m on hw**, gate: gate failed: P99 is 136 % of the baseline's\n" in text
     assert "### Broken, and moved" in text
     assert "+36.4 %" in text
 
@@ -94,6 +92,12 @@ def test_when_a_figure_moved_is_said_unless_it_was_tonight() -> None:
     text = _markdown(HEADING, rows)
     assert "| P99 | +18.2 % | 1.3 ms | 1.3 ms | 1.1 ms | recipe changed, earlier |" in text
     assert "|  |  | P99/P50 | +18.2 % | 1.300 | 1.300 | 1.100 | earlier |" in text
+
+
+def test_what_was_broken_before_says_so() -> None:
+    text = _markdown(HEADING, compare_nights([BROKEN], [BROKEN]))
+    first = "- **m on hw**, compile: compile refused, not for the first night: tile doesn't fit\n"
+    assert first in text
 
 
 def test_notes_and_the_first_night() -> None:
