@@ -100,7 +100,7 @@ def test_a_second_run_waits_and_says_for_whom(campaign: Campaign, project: Matri
 @pytest.fixture
 def own_home(tmp_path: Path) -> Iterator[Path]:
     """A cache whose flow server is nobody else's."""
-    yield tmp_path / "cache"
+    return tmp_path / "cache"
 
 
 def test_a_flow_server_that_dies_ends_the_run_and_loses_nothing(
