@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.all_models import models_of_repositories
 from flows.file_lock import warn
 from flows.files import write_beside
 from flows.matrix_request import RESULTS_FOLDER, MatrixRequest, MatrixResult
 from flows.merge_comparison import HEAD, MatrixRunner, compare
 from flows.merge_source import MergeSource, project_source
+from flows.params import load_params
 from flows.places import Project, require_writable
 from flows.terminal import Terminal
 from flows.workspace import workspace_folder
@@ -107,7 +109,9 @@ def judge_idle(project: Project, request: MergeRequest, out: Path) -> MergeGateR
 @contextmanager
 def _source(project: Project, request: MergeRequest) -> Iterator[MergeSource]:
     if not request.repository:
-        yield project_source(project, request.base, request.head)
+        own = load_params(project.params).matrix.models
+        with models_of_repositories(project, own, warn) as others:
+            yield project_source(project, request.base, request.head, others)
         return
     from flows.merge_repository import repository_source
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from flows.all_models import RepositoryModels
 from flows.git import GitError, find_commit, git, merge_base
 from flows.overlay import NO_OVERLAY, Overlay
 from flows.places import PARAMS_FILE, Project
@@ -16,6 +17,7 @@ from stages.errors import InputError
 
 _SHORT = 10
 _GRAPH = "dvc.yaml"
+_MODELS = "matrix.models"
 _MEASURED = ("benchmark.", "thermal_stress.")
 _LIMITS = frozenset({"thermal_stress.max_p99_over_p50"})
 _LIMIT, _DEFAULT_LIMIT = "gate.max_p99_increase_percent", 5
@@ -56,8 +58,11 @@ class MergeSource:
     notes: tuple[str, ...] = ()
 
 
-def project_source(project: Project, base: str, head: str | None) -> MergeSource:
-    """The project's own repository: head, or the folder as it is, against where it left base.
+def project_source(
+    project: Project, base: str, head: str | None, others: RepositoryModels
+) -> MergeSource:
+    """The project's own repository: head, or the folder as it is, against where it left base; with
+    the models of model repositories on both sides, for a change may concern those too.
 
     Raises:
         GitError: no such commit, or the two share no history.
@@ -73,11 +78,26 @@ def project_source(project: Project, base: str, head: str | None) -> MergeSource
     seeds = _seeds_of(params, old_params) if is_there else {}
     name = named(head, head_commit) if head else _here(root, head_commit)
     return MergeSource(
-        base=Side(named(base, forked), forked, Overlay(params=seeds), is_there=is_there),
-        head=Side(name, head_commit if head else None),
+        base=Side(
+            named(base, forked), forked, _overlay(seeds, old_params, others), is_there=is_there
+        ),
+        head=Side(name, head_commit if head else None, _overlay({}, params, others)),
         limit_percent=limit_of(params),
-        notes=(*_missing_graph(is_there, forked), *_notes(params, old_params, seeds, is_there)),
+        notes=(
+            *_missing_graph(is_there, forked),
+            *_notes(params, old_params, seeds, is_there),
+            *others.remarks,
+        ),
     )
+
+
+def _overlay(
+    seeds: Mapping[str, object], params: Mapping[str, Any], others: RepositoryModels
+) -> Overlay:
+    if not others.folders:
+        return Overlay(params=seeds)
+    models = {_MODELS: others.names(params.get(_MODELS) or [])}
+    return Overlay(params={**seeds, **models}, models=others.folders)
 
 
 def fork(folder: Path, base: str, head: str, base_name: str, head_name: str) -> str:

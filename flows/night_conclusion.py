@@ -40,13 +40,14 @@ class NightResult:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What ran: all pairs' rows, and those that belong in the history."""
+    """What ran: all pairs' rows, those that belong in the history, and what was left out."""
 
     night: Night
     outcome: Outcome
     pairs: int
     rows: Sequence[PairNight]
     new_rows: Sequence[PairNight]
+    notes: tuple[str, ...] = ()
 
 
 def measured_afresh(matrix: MatrixResult, night: Night) -> Measured:
@@ -67,7 +68,7 @@ def conclude(project: Project, params: NightlyParams, measured: Measured) -> Nig
     """Compares with the history and appends to it; a history that fails is a note, not the end."""
     night, path = measured.night, history_file(project.root)
     earlier: Sequence[PairNight] = ()
-    appended, notes = 0, []
+    appended, notes = 0, list(measured.notes)
     outcomes = [measured.outcome, *(row.outcome for row in measured.rows)]
     if measured.new_rows:
         try:

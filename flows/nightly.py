@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
+from flows.all_models import models_of_repositories
 from flows.file_lock import warn
 from flows.matrix import run_matrix
 from flows.matrix_request import MatrixRequest
@@ -31,7 +32,7 @@ from flows.night_rows import Night, begin_night, project_commit
 from flows.on_workers import run_on_pool
 from flows.outcomes import printable
 from flows.overlay import Overlay
-from flows.params import load_params
+from flows.params import MatrixParams, load_params
 from flows.places import Project, project_at
 from flows.shard_parameters import Crew, crew_of
 from flows.stage_calls import Stage
@@ -69,22 +70,38 @@ def run_nightly(
         measured = _run_stale(project, night, jobs, terminal)
     else:
         night = begin_night(now, seed, commit)
-        measured = _run_afresh(project, night, jobs, terminal, crew)
+        measured = _run_afresh(project, params.matrix, night, jobs, terminal, crew)
     result = conclude(project, params.nightly, measured)
     _publish(result)
     return result
 
 
 def _run_afresh(
-    project: Project, night: Night, jobs: int | None, terminal: Terminal, crew: Crew | None
+    project: Project,
+    own: MatrixParams,
+    night: Night,
+    jobs: int | None,
+    terminal: Terminal,
+    crew: Crew | None,
 ) -> Measured:
-    """Runs the matrix beside the user's checkout, which keeps its seeds and its results."""
+    """Runs the matrix beside the user's checkout, which keeps its seeds and its results; with it
+    the models of all model repositories, unless a crew runs it, which doesn't have their files."""
     seeds = {"benchmark.seed": night.seed, "thermal_stress.seed": night.seed}
-    with open_workspace(project, WORKSPACE, None, Overlay(params=seeds), terminal.say) as root:
-        request = MatrixRequest(root, forced=_MEASURED, jobs=jobs, tags=_tags(night))
-        if crew is None:
-            return measured_afresh(run_matrix(request, terminal), night)
-        return measured_afresh(run_on_pool(crew, project, request, seeds, terminal), night)
+    if crew is not None:
+        with open_workspace(project, WORKSPACE, None, Overlay(params=seeds), terminal.say) as root:
+            request = MatrixRequest(root, forced=_MEASURED, jobs=jobs, tags=_tags(night))
+            return measured_afresh(run_on_pool(crew, project, request, seeds, terminal), night)
+    with models_of_repositories(project, own.models, terminal.say) as found:
+        overlay, pairs = Overlay(params=seeds), None
+        if found.folders:
+            models, devices = found.names(own.models), found.devices(own.hardware)
+            wider = {"matrix.models": models, "matrix.hardware": devices}
+            overlay = Overlay(params={**seeds, **wider}, models=found.folders)
+            pairs = found.pairs(own.models, own.hardware)
+        with open_workspace(project, WORKSPACE, None, overlay, terminal.say) as root:
+            request = MatrixRequest(root, pairs, _MEASURED, jobs, _tags(night))
+            measured = measured_afresh(run_matrix(request, terminal), night)
+    return replace(measured, notes=tuple(found.remarks))
 
 
 def _run_stale(project: Project, night: Night, jobs: int | None, terminal: Terminal) -> Measured:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from flows.all_models import RepositoryModels
 from flows.board import Step
 from flows.git import GitError
 from flows.merge_comparison import MatrixRunner, compare
@@ -54,7 +55,13 @@ class Merges:
 
     def compare(self, base: str = "main", head: str | None = None) -> MergeReport:
         self.engine.ran.clear()
-        return compare(self.project, project_source(self.project, base, head), 1, QUIET, self.run)
+        return compare(
+            self.project,
+            project_source(self.project, base, head, RepositoryModels()),
+            1,
+            QUIET,
+            self.run,
+        )
 
     def set_params(self, old: str, new: str) -> None:
         text = (self.root / "params.yaml").read_text()
