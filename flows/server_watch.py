@@ -94,5 +94,5 @@ def _ask_no_more() -> None:
     async def refuse_async(*_arguments: Any, **_options: Any) -> NoReturn:
         refuse()
 
-    base.PrefectHttpxSyncClient._send_with_retry = refuse  # type: ignore[attr-defined]
-    base.PrefectHttpxAsyncClient._send_with_retry = refuse_async  # type: ignore[attr-defined]
+    base.PrefectHttpxSyncClient._send_with_retry = refuse
+    base.PrefectHttpxAsyncClient._send_with_retry = refuse_async
