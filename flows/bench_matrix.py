@@ -1,14 +1,16 @@
-"""What the matrix costs beyond its stages: dvc.yaml as it is, with commands that only copy.
+"""What the matrix costs beyond its stages, and how well it uses two cores.
 
-The project under test has this project's dvc.yaml, code and dependencies, but as many models and
-devices as asked, and each command copies what one real pair wrote. Each figure comes from a fresh
-process. Used by `make bench`; run alone by `python -m flows.bench_matrix 2x2 10x4`.
+For the first, the project under test has this project's dvc.yaml, code and dependencies, but as
+many models and devices as asked, and each command copies what one real pair wrote. For the second,
+real stages run cold. Each figure comes from a fresh process. `make bench` writes
+docs/matrix-benchmarks.md; `python -m flows.bench_matrix 2x2 10x4` measures some sizes.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import resource
 import shutil
 import subprocess
@@ -23,6 +25,7 @@ import psutil
 import yaml
 
 from flows.engine import flow_engine
+from flows.files import write_beside
 from flows.flow_server import FlowServer
 from flows.matrix_request import RESULTS_FOLDER, MatrixRequest, Standing
 from flows.places import CACHE_VARIABLE, PairPlaces, Project, find_project
@@ -32,6 +35,10 @@ from flows.terminal import Terminal
 from stages.errors import Outcome
 
 SIZES = ("2x2", "10x4", "40x6")
+REAL = {
+    "models": ["ppocr_cls", "ppocr_rec", "magika", "silero_vad", "quantized_cnn", "residual_cnn"],
+    "hardware": ["npu_tiny", "rk3588_npu", "ethos_u65_512", "nvidia_t4"],
+}
 _MODEL, _HARDWARE = "quantized_cnn", "npu_tiny"
 _COPIED = ("stages", "models/__init__.py", ".dvcignore")
 
@@ -62,6 +69,53 @@ def measure(size: str, project: Project) -> Iterator[tuple[str, EngineCost]]:
             wall, own, server, commands, steps = done.stdout.split()[-5:]
             seconds = (float(wall), float(own), float(server), float(commands))
             yield what, EngineCost(*seconds, int(steps))
+
+
+@dataclass(frozen=True, slots=True)
+class CoreUse:
+    """Of a cold run of real stages: wall time from the first command's start to the last one's end,
+    and the share of it in which at least two ran."""
+
+    seconds: float
+    share_of_two: float
+    steps: int
+
+
+def measure_real(project: Project) -> CoreUse:
+    """The matrix REAL, cold, in a clone of the project."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "project"
+        subprocess.run(["git", "clone", "-q", project.root, root], check=True)
+        params = yaml.safe_load((root / "params.yaml").read_text()) | {"matrix": REAL}
+        (root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+        shared = {**os.environ, CACHE_VARIABLE: str(project.cache)}
+        command = [sys.executable, "-m", "flows.bench_matrix", "--run-real", str(root)]
+        said = subprocess.run(
+            command, stdout=subprocess.PIPE, check=True, text=True, env=shared, cwd=project.root
+        ).stdout
+        seconds, share, steps = said.split()[-3:]
+        return CoreUse(float(seconds), float(share), int(steps))
+
+
+def _run_real(root: Path) -> None:
+    """One run, for `measure_real`. A model that a device refuses is part of it."""
+    with flow_engine(Project(root)):
+        from flows.matrix import run_matrix
+
+        result = run_matrix(MatrixRequest(root, jobs=2), Terminal(quiet=True))
+    spans = sorted(result.spans)
+    seconds = max(end for _, end in spans) - spans[0][0]
+    print(seconds, _seconds_of_two(spans) / seconds, len(spans))
+
+
+def _seconds_of_two(spans: Sequence[tuple[float, float]]) -> float:
+    """The time in which at least two spans overlap."""
+    edges = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
+    total, running, before = 0.0, 0, edges[0][0]
+    for at, change in edges:
+        total += at - before if running > 1 else 0.0
+        running, before = running + change, at
+    return total
 
 
 def build(root: Path, size: str, project: Project) -> None:
@@ -169,19 +223,52 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def page(rows: Sequence[tuple[str, str, EngineCost]], use: CoreUse) -> str:
+    """docs/matrix-benchmarks.md."""
+    return "\n".join(
+        [
+            "# What the matrix costs",
+            "",
+            "Made by `make bench`; figures of one machine, never asserted in a test.",
+            f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}.",
+            "",
+            "This project's own dvc.yaml with commands that only copy. CPU seconds of the process",
+            "that runs the flow (Python's start, Prefect's and DVC's imports included), of the",
+            "Prefect server beside it (its start included), and of the commands themselves.",
+            "",
+            *table(rows),
+            "",
+            "## Two cores",
+            "",
+            f"Real stages, cold, {len(REAL['models'])} models on {len(REAL['hardware'])} devices:",
+            f"{use.steps} commands in {use.seconds:.0f} s, {use.share_of_two:.0%} of the time two",
+            "or more at once.",
+            "",
+        ]
+    )
+
+
 def main() -> None:
-    """Prints the table."""
+    """Prints the table; writes the page where all was measured."""
     parser = argparse.ArgumentParser(prog="python -m flows.bench_matrix", description=__doc__)
     parser.add_argument("sizes", nargs="*", default=SIZES, metavar="MODELSxDEVICES")
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--run-real", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     os.environ["DVC_NO_ANALYTICS"] = "1"
     if chosen.run is not None:
         _run(chosen.run)
         return
+    if chosen.run_real is not None:
+        _run_real(chosen.run_real)
+        return
     project = find_project()
     rows = [(size, *row) for size in chosen.sizes for row in measure(size, project)]
-    print("\n".join(table(rows)))
+    print("\n".join(table(rows)), flush=True)
+    if tuple(chosen.sizes) == SIZES:
+        target = project.root / "docs" / "matrix-benchmarks.md"
+        write_beside(target, page(rows, measure_real(project)).encode())
+        print(f"written to {target}")
 
 
 if __name__ == "__main__":

@@ -69,10 +69,14 @@ class StepAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MatrixResult:
-    """The answers of all steps that were asked for, in the order of the graph."""
+    """The answers of all steps that were asked for, in the order of the graph.
+
+    `spans` says when commands ran, from and to, in seconds of a clock that only goes forward.
+    """
 
     root: Path
     answers: Mapping[Step, StepAnswer]
+    spans: tuple[tuple[float, float], ...] = ()
 
     def pairs(self) -> tuple[Pair, ...]:
         """All pairs, in the order of the graph."""

@@ -89,7 +89,7 @@ class MatrixSession:
                 answers[step] = StepAnswer(
                     step, answer.standing, answer.outcome, answer.message, answer.seconds
                 )
-        return MatrixResult(self.root, answers)
+        return MatrixResult(self.root, answers, tuple(self.clock.spans))
 
     def _has_outputs(self, need: str) -> bool:
         answer = self.answers.get(need)

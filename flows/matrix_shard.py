@@ -24,8 +24,7 @@ from flows.overlay import Overlay
 from flows.places import Project, find_project
 from flows.requests import Pair
 from flows.run_cache import fetch_run_cache, push_run_cache
-from flows.shard_parameters import ShardParameters, read_parameters
-from flows.stage_calls import Stage
+from flows.shard_parameters import Checkout, ShardParameters, read_parameters
 from flows.terminal import Terminal
 from flows.workspace import open_workspace
 
@@ -47,34 +46,31 @@ def matrix_shard(
 ) -> State[Any]:
     """Runs the pairs (MODEL/HARDWARE) of one shard.
 
-    `project` is a folder of the worker; empty means the one that its code belongs to, or that
-    RECIPE_ROOT names. `tree` is a commit, fetched where it is missing; none means the folder as it
-    is. `params` overlay params.yaml; stages in `forced` run even where they are fresh.
-
-    A verdict FAIL is an answer: the run has completed. It fails where its results can't be shared.
+    The other parameters are those of `flows.shard_parameters.Checkout`; stages in `forced` run even
+    where they are fresh. A verdict FAIL is an answer: the run has completed. It fails where its
+    results can't be shared.
     """
-    shard = read_parameters(pairs or [], number, params or {}, forced or [])
-    place = Project(Path(project)) if project else find_project()
-    if tree and not has_object(place.root, tree):
-        git(place.root, "fetch", "--quiet", "--all")
-    return run_shard(place, shard, tree, jobs)
+    checkout = Checkout(project, tree, params or {}, jobs)
+    return run_shard(read_parameters(number, pairs or [], checkout, forced or []))
 
 
-def run_shard(
-    project: Project, shard: ShardParameters, tree: str | None, jobs: int | None
-) -> State[Any]:
-    """Runs a shard in its workspace, and shares its results.
+def run_shard(shard: ShardParameters) -> State[Any]:
+    """Runs a shard in its workspace, and shares its results. Inside a flow or task run only.
 
     Raises:
         RecipeError: the workspace can't be made, or dvc.yaml has no such pair.
     """
-    terminal = Terminal()
+    terminal, wanted = Terminal(), shard.checkout
+    project = Project(Path(wanted.project)) if wanted.project else find_project()
+    if wanted.tree and not has_object(project.root, wanted.tree):
+        git(project.root, "fetch", "--quiet", "--all")
     overlay = Overlay(params=shard.overlay())
     name = f"shard-{shard.number}"
-    with open_workspace(project, name, tree, overlay, terminal.say) as root:
+    with open_workspace(project, name, wanted.tree, overlay, terminal.say) as root:
         _learn(root, shard.pairs)
-        forced = frozenset(map(Stage, shard.forced))
-        request = MatrixRequest(root, frozenset(shard.pairs), forced, jobs, tags=(name,))
+        request = MatrixRequest(
+            root, frozenset(shard.pairs), frozenset(shard.forced), wanted.jobs, tags=(name,)
+        )
         result = run_matrix(request, terminal)
         return _share(root, result)
 

@@ -28,10 +28,12 @@ from flows.night_conclusion import (
     measured_stale,
 )
 from flows.night_rows import Night, begin_night, project_commit
+from flows.on_workers import run_on_pool
 from flows.outcomes import printable
 from flows.overlay import Overlay
 from flows.params import load_params
 from flows.places import Project, project_at
+from flows.shard_parameters import Crew, crew_of
 from flows.stage_calls import Stage
 from flows.terminal import Terminal
 from flows.workspace import open_workspace
@@ -44,11 +46,17 @@ _MEASURED = frozenset({Stage.BENCHMARK, Stage.THERMAL_STRESS})
 
 
 def run_nightly(
-    project: Project, seed: int | None, only_stale: bool, jobs: int | None, terminal: Terminal
+    project: Project,
+    seed: int | None,
+    only_stale: bool,
+    jobs: int | None,
+    terminal: Terminal,
+    crew: Crew | None = None,
 ) -> NightResult:
     """Runs a night, appends it to the history, and leaves its summary as files and artifacts.
 
-    `only_stale` brings the project's own checkout up to date, with the seeds that it has.
+    `only_stale` brings the project's own checkout up to date, with the seeds that it has, and on
+    this machine. A `crew` runs the stages of a night elsewhere.
 
     Raises:
         RecipeError: the matrix couldn't be run at all. A pair that is broken is a row.
@@ -61,18 +69,22 @@ def run_nightly(
         measured = _run_stale(project, night, jobs, terminal)
     else:
         night = begin_night(now, seed, commit)
-        measured = _run_afresh(project, night, jobs, terminal)
+        measured = _run_afresh(project, night, jobs, terminal, crew)
     result = conclude(project, params.nightly, measured)
     _publish(result)
     return result
 
 
-def _run_afresh(project: Project, night: Night, jobs: int | None, terminal: Terminal) -> Measured:
+def _run_afresh(
+    project: Project, night: Night, jobs: int | None, terminal: Terminal, crew: Crew | None
+) -> Measured:
     """Runs the matrix beside the user's checkout, which keeps its seeds and its results."""
     seeds = {"benchmark.seed": night.seed, "thermal_stress.seed": night.seed}
     with open_workspace(project, WORKSPACE, None, Overlay(params=seeds), terminal.say) as root:
         request = MatrixRequest(root, forced=_MEASURED, jobs=jobs, tags=_tags(night))
-        return measured_afresh(run_matrix(request, terminal), night)
+        if crew is None:
+            return measured_afresh(run_matrix(request, terminal), night)
+        return measured_afresh(run_on_pool(crew, project, request, seeds, terminal), night)
 
 
 def _run_stale(project: Project, night: Night, jobs: int | None, terminal: Terminal) -> Measured:
@@ -107,7 +119,12 @@ _call: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
 def call_nightly(
-    project: Project, seed: int | None, only_stale: bool, jobs: int | None, terminal: Terminal
+    project: Project,
+    seed: int | None,
+    only_stale: bool,
+    jobs: int | None,
+    terminal: Terminal,
+    crew: Crew | None = None,
 ) -> NightResult:
     """`run_nightly` as a flow run, for a command.
 
@@ -118,7 +135,15 @@ def call_nightly(
     token = _call.set(call)
     try:
         with tags("nightly"):
-            state = nightly(str(project.root), seed, only_stale, jobs, return_state=True)
+            state = nightly(
+                str(project.root),
+                seed,
+                only_stale,
+                jobs,
+                shards=None if crew is None else crew.shards,
+                work_pool="" if crew is None else crew.work_pool,
+                return_state=True,
+            )
         if call.result is None:
             state.result()  # raises what broke it
             raise AssertionError(f"no night, and no error: {state}")
@@ -160,16 +185,22 @@ def _flow_run_name() -> str:
 
 @flow(name="nightly", flow_run_name=_flow_run_name)
 def nightly(
-    project: str = "", seed: int | None = None, only_stale: bool = False, jobs: int | None = None
+    project: str = "",
+    seed: int | None = None,
+    only_stale: bool = False,
+    jobs: int | None = None,
+    shards: int | None = None,
+    work_pool: str = "",
 ) -> State[Any]:
     """The whole matrix with fresh seeds, appended to the history, and what moved, worst first.
 
     `project` is the folder that holds params.yaml; empty means this worker's own. `seed` is
     the date as YYYYMMDD unless given. `only_stale` brings the project's own checkout up to date
-    instead.
+    instead. `shards` and `work_pool` let the workers of a pool run the stages: docs/workers.md.
     """
-    call = _call.get() or _Call(Terminal())
-    call.result = result = run_nightly(project_at(project), seed, only_stale, jobs, call.terminal)
+    call, crew = _call.get() or _Call(Terminal()), crew_of(shards, work_pool)
+    place = project_at(project)
+    call.result = result = run_nightly(place, seed, only_stale, jobs, call.terminal, crew)
     _log(result)
     if result.outcome is Outcome.PASSED:
         return Completed(message=result.headline)

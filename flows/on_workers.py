@@ -1,15 +1,16 @@
-"""The matrix on many machines: cut into shards, run by the workers of a Prefect pool, collected.
+"""The matrix on many machines: cut into shards, run by workers, collected.
 
-There is no scheduler here. Prefect gives shards to workers, DVC's run-cache carries results, and
-the run that collects is an ordinary run of the matrix: it restores what the workers made, and makes
-itself what they didn't. So a shard that dies costs time, never a result.
+There is no scheduler here. Prefect or Dask gives shards to workers, DVC's run-cache carries their
+results, and the run that collects is an ordinary run of the matrix: it restores what the workers
+made, and makes itself what they didn't. So a shard that dies costs time, never a result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +21,73 @@ from prefect.states import Completed, Failed
 
 from flows.dvc_graph import open_graph
 from flows.dvc_remote import RemoteError
+from flows.git import find_commit, git
 from flows.matrix import run_matrix
 from flows.matrix_request import MatrixRequest, MatrixResult
+from flows.places import Project
 from flows.requests import Pair
 from flows.run_cache import fetch_run_cache, push_run_cache
-from flows.shard_parameters import ShardParameters
+from flows.shard_parameters import Checkout, Crew, Dispatch, Fate, ShardParameters
 from flows.shards import Shard, split
 from flows.terminal import Terminal
-from flows.worker_pool import Fate, Pool, run_shards
-from stages.errors import Outcome
+from stages.errors import InputError, Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersRequest:
-    """A matrix to be run by the workers of a pool.
+    """A matrix to be run by workers.
 
-    `matrix.root` is the workspace that collects; `params` the overlay of params.yaml that it was
-    opened with, `pool.tree` its tree.
+    `matrix.root` is the workspace that collects; `checkout` is what it holds, as workers can make
+    it. `dispatch` gives shards to workers: `flows.worker_pool.run_shards` to those of a Prefect
+    pool, `flows.dask_shards.run_shards` to those of a Dask cluster; `place` names either.
     """
 
     matrix: MatrixRequest
-    pool: Pool
+    checkout: Checkout
+    dispatch: Dispatch
+    place: str
     shards: int
-    params: Mapping[str, object] = field(default_factory=dict)
+
+
+def run_on_pool(
+    crew: Crew,
+    project: Project,
+    matrix: MatrixRequest,
+    params: Mapping[str, object],
+    terminal: Terminal,
+) -> MatrixResult:
+    """`run_on_workers` with the workers of a Prefect pool, on the project's commit.
+
+    `matrix.root` is a workspace of the project's files, opened with `params` as its overlay.
+
+    Raises:
+        InputError: files differ from the commit; or as `run_on_workers`.
+        GitError: the project is in no Git repository.
+    """
+    from flows.worker_pool import Pool, run_shards
+
+    tree = committed_tree(project)
+    checkout = Checkout(tree=tree, params=params, jobs=matrix.jobs)
+    dispatch = partial(run_shards, Pool(crew.work_pool))
+    request = WorkersRequest(matrix, checkout, dispatch, crew.work_pool, crew.shards)
+    return run_on_workers(request, terminal)
+
+
+def committed_tree(project: Project) -> str:
+    """The project's commit, which workers can check out.
+
+    Raises:
+        InputError: files differ from it.
+        GitError: the project is in no Git repository, or has no commit.
+    """
+    changed = git(project.root, "status", "--porcelain", "--", ".").splitlines()
+    if changed:
+        raise InputError(
+            f"{len(changed)} files differ from the commit that workers would check out",
+            where=str(project.root),
+            hint="commit them, or run without `--shards`; `git status` lists them",
+        )
+    return find_commit(project.root, "HEAD")
 
 
 @dataclass(slots=True)
@@ -75,7 +120,7 @@ def run_on_workers(request: WorkersRequest, terminal: Terminal) -> MatrixResult:
     token = _call.set(call)
     try:
         root = request.matrix.root
-        state = matrix_on_workers(root.name, len(shards), request.pool.name, return_state=True)
+        state = matrix_on_workers(root.name, len(shards), request.place, return_state=True)
         if call.result is None:
             state.result()  # raises what broke the flow itself
     finally:
@@ -86,19 +131,19 @@ def run_on_workers(request: WorkersRequest, terminal: Terminal) -> MatrixResult:
 
 @flow(
     name="matrix-on-workers",
-    flow_run_name="{shards} shards on {work_pool}",
+    flow_run_name="{shards} shards on {place}",
     validate_parameters=False,
 )
-def matrix_on_workers(workspace: str, shards: int, work_pool: str) -> State[Any]:
-    """Shards as runs of a deployment, then the matrix that restores what they made."""
+def matrix_on_workers(workspace: str, shards: int, place: str) -> State[Any]:
+    """Shards, then the matrix that restores what they made."""
     call = _call.get()
     matrix = call.request.matrix
     forced = tuple(sorted(matrix.forced))
     orders = [
-        ShardParameters(shard.number, shard.pairs, call.request.params, forced)
+        ShardParameters(shard.number, shard.pairs, call.request.checkout, forced)
         for shard in call.shards
     ]
-    fates = run_shards(call.request.pool, orders, call.terminal.say)
+    fates = call.request.dispatch(orders, call.terminal.say)
     create_table_artifact(table=fate_rows(fates), key="shards", description="What became of shards")
     lost = [fate for fate in fates if not fate.shared]
     for fate in lost:

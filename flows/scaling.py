@@ -15,7 +15,7 @@ from flows.scaling_measure import data_folder, read_measured
 from flows.scaling_queue import Farm
 from flows.scaling_tables import Study
 
-DAYS = 40
+DAYS = 10
 SEEDS = (1, 2, 3)
 SHOWN = Farm(machines=2, cores=8)
 """The farm of the tables that vary something else."""
@@ -111,7 +111,8 @@ traces, which hold the plan's course without weather: DVC stores equal files onc
 _MEASURED = """
 The devices of the fleet cost what the four measured specs cost, in equal numbers. Everything of
 all {pairs:,} pairs ({steps:,} steps) is **{everything:.0f} CPU hours**; a night with new seeds,
-which restores all but the timed stages, is **{timed:.0f} CPU hours**.
+which restores all but the timed stages, is **{timed:.0f} CPU hours**. Where a model wasn't measured
+on a device, what it took on the others stands for it.
 """
 
 _ASSUMED = """## What is supposed
@@ -174,8 +175,9 @@ _LIMITS = """
   their own repository, shards only that of their own models.
 - Where boards are real, boards are what is short, not workers: fewer runs, or fewer models a night
   (`--only-stale`), help more than machines.
-- Objects, not bytes, are what a night adds to a bucket: some of a few kB for each pair. Collect,
-  or keep the nightly's store on a disk.
+- A night with new seeds adds many small objects and few bytes; what fills the store is new
+  contents of models, whose packages hold their weights again for each kind of device. Collect.
+- A commit on a machine of one core is slow however many machines there are: it is one shard.
 
 ## What it leaves out
 

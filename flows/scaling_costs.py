@@ -125,16 +125,20 @@ class Costs:
 
 def measured_costs(measured: Measured, assumptions: Assumptions) -> Costs:
     """The costs of all measured pairs. A stage that ended early costs what it took till then; one
-    that wasn't reached costs nothing."""
-    rows = {(cost.model, cost.hardware, cost.stage): cost.cpu_seconds for cost in measured.costs}
+    that wasn't reached costs nothing. Where a model wasn't measured on a device at all, it costs
+    what it does on the others."""
+    rows: dict[tuple[str, str], dict[Stage, float]] = {}
+    for cost in measured.costs:
+        rows.setdefault((cost.model, cost.hardware), {})[cost.stage] = cost.cpu_seconds
     specs = tuple(dict.fromkeys(cost.hardware for cost in measured.costs))
     models = dict.fromkeys(cost.model for cost in measured.costs)
-    seconds = {
-        (model, spec, stage): rows.get((model, spec, stage), 0.0)
-        for model in models
-        for spec in specs
-        for stage in Stage
-    }
+    seconds = {}
+    for model in models:
+        known = [rows[model, spec] for spec in specs if (model, spec) in rows]
+        for spec in specs:
+            for stage in Stage:
+                own = [rows[model, spec]] if (model, spec) in rows else known
+                seconds[model, spec, stage] = fmean(row.get(stage, 0.0) for row in own)
     sizes = {
         model: sum(
             file.size_bytes

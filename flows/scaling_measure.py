@@ -128,7 +128,7 @@ def write_measured(measured: Measured, folder: Path) -> None:
     """Writes both tables."""
     folder.mkdir(parents=True, exist_ok=True)
     write_beside(folder / COSTS_FILE, _table(MeasuredCost, measured.costs))
-    write_beside(folder / FILES_FILE, _table(MeasuredFile, dict.fromkeys(measured.files)))
+    write_beside(folder / FILES_FILE, _table(MeasuredFile, measured.files))
 
 
 def _table(kind: type[Any], rows: Iterable[Any]) -> bytes:
@@ -175,19 +175,25 @@ def data_folder(project: Project) -> Path:
     return project.root / "docs" / "scaling"
 
 
-def measure_all(models: Sequence[str], hardware: Sequence[str]) -> Measured:
-    """Every model on every device."""
-    costs: list[MeasuredCost] = []
-    files: list[MeasuredFile] = []
-    with tempfile.TemporaryDirectory() as folder:
+def measure_all(models: Sequence[str], hardware: Sequence[str], folder: Path) -> None:
+    """Every model on every device. The tables are written after each model, and keep the rows of
+    models that weren't measured this time."""
+    with tempfile.TemporaryDirectory() as out:
         for model in models:
-            for device in hardware:
-                found = measure(model, device, Path(folder))
-                costs += found.costs
-                files += found.files
-                total = sum(cost.cpu_seconds for cost in found.costs)
-                print(f"{model} on {device}: {total:.1f} CPU s", flush=True)
-    return Measured(tuple(costs), tuple(files))
+            found = [measure(model, device, Path(out)) for device in hardware]
+            new = Measured(
+                tuple(cost for one in found for cost in one.costs),
+                tuple(dict.fromkeys(file for one in found for file in one.files)),
+            )
+            old = read_measured(folder) if (folder / COSTS_FILE).is_file() else Measured((), ())
+            write_measured(_replaced(old, new, model), folder)
+            print(f"{model}: {sum(cost.cpu_seconds for cost in new.costs):.1f} CPU s", flush=True)
+
+
+def _replaced(old: Measured, new: Measured, model: str) -> Measured:
+    costs = [cost for cost in old.costs if cost.model != model]
+    files = [file for file in old.files if file.model != model]
+    return Measured((*costs, *new.costs), (*files, *new.files))
 
 
 def main() -> None:
@@ -197,7 +203,7 @@ def main() -> None:
     parser.add_argument("--hardware", nargs="+", default=HARDWARE)
     chosen = parser.parse_args()
     folder = data_folder(find_project())
-    write_measured(measure_all(chosen.models, chosen.hardware), folder)
+    measure_all(chosen.models, chosen.hardware, folder)
     print(f"written to {folder}")
 
 

@@ -145,7 +145,7 @@ def workers_table(study: Study) -> str:
         farm = Farm(1, cores)
         commits, both = machines_for_commits(study, farm), machines_for_both(study, farm)
         if commits is None or both is None:
-            rows.append([str(cores), *["never"] * 7])
+            rows.append([str(cores), "no number is enough", *[""] * 8])
             continue
         answers = study.answers(replace(farm, machines=both), nightly=True)
         rows.append(
@@ -225,15 +225,21 @@ def boards_table(study: Study) -> str:
     rows = []
     fleet = profiles(study.assumptions, 0)
     for spec in study.costs().specs:
-        latencies_ns = {
-            cost.model: cost.p50_ns
-            for cost in study.measured.costs
-            if cost.hardware == spec and cost.stage is Stage.BENCHMARK
-        }
+        latencies_ns = {name: _p50_ns(study.measured, name, spec) for name in set(fleet)}
         hours = sum(latencies_ns[name] for name in fleet) * _DEVICE_RUNS / 1e9 / HOUR_SECONDS
         boards = int(np.ceil(hours * HOUR_SECONDS / NIGHT_LIMIT_SECONDS))
         rows.append([spec, f"{hours:.1f} h", str(boards)])
     return table(("device", "one board, a night", "boards for 8 hours"), rows)
+
+
+def _p50_ns(measured: Measured, model: str, spec: str) -> float:
+    """On this device, or else on those where the model was measured."""
+    by_spec = {
+        cost.hardware: cost.p50_ns
+        for cost in measured.costs
+        if cost.model == model and cost.stage is Stage.BENCHMARK
+    }
+    return by_spec[spec] if spec in by_spec else fmean(by_spec.values())
 
 
 def growths(study: Study, farm: Farm) -> Growth:
@@ -266,7 +272,7 @@ def store_table(study: Study, farm: Farm) -> str:
     for every in (30, 7):
         label = f"equal files once, `dvc gc` every {every} nights, at most"
         rows.append([label, *_sizes(found.live, found.day, every)])
-    spans = [f"after {days} days" for days in _SPANS]
+    spans = [f"after {days} days" if days > 1 else "after a day" for days in _SPANS]
     return table(("", "at first", *spans, "objects in the end"), rows)
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import zoneinfo
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 from prefect import Flow, get_client, serve
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
@@ -31,6 +33,7 @@ PUSHED = "recipe.model-repository.pushed"
 """The event that docs/ci/post-receive posts; its resource is RESOURCE_PREFIX + NAME."""
 RESOURCE_PREFIX = "recipe.model-repository."
 SERVED_TAG = "recipe serve"
+_PATIENCE_SECONDS = 10.0
 _QUIET = ("DO_NOT_TRACK", "DVC_NO_ANALYTICS")
 
 
@@ -62,7 +65,7 @@ def server_address() -> str:
     """Where Prefect's API is: the environment's or the active profile's.
 
     Raises:
-        InputError: neither names one.
+        InputError: neither names one, or nobody answers there.
     """
     address = get_current_settings().api.url
     if not address:
@@ -73,7 +76,33 @@ def server_address() -> str:
             "PREFECT_API_URL=http://127.0.0.1:4200/api: schedules on the server that a run brings "
             "with it would end with that run",
         )
+    try:
+        httpx.get(f"{address}/health", timeout=_PATIENCE_SECONDS)
+    except httpx.HTTPError as error:
+        raise InputError(
+            f"no Prefect server answers: {error}",
+            where=f"PREFECT_API_URL={address}",
+            hint="start it with `prefect server start`, or mend the address",
+        ) from error
     return str(address)
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """What the server refuses, in words.
+
+    Raises:
+        InputError: instead of Prefect's errors.
+    """
+    try:
+        yield
+    except (PrefectException, httpx.HTTPError) as error:
+        raise InputError(
+            f"the Prefect server doesn't take this: {error}",
+            where=str(get_current_settings().api.url),
+            hint="if a deployment of the same name was made otherwise, delete it there: "
+            "`prefect deployment delete FLOW/NAME`",
+        ) from error
 
 
 def make_deployments(project: Project, options: ServeOptions) -> list[Served]:
@@ -97,17 +126,9 @@ def serve_deployments(deployments: Sequence[Served], limit: int) -> None:
         InputError: the server doesn't take a deployment.
     """
     os.environ.update({name: os.environ.get(name, "1") for name in _QUIET})
-    try:
-        serve(
-            *(served.deployment for served in deployments),
-            pause_on_shutdown=False,
-            print_starting_message=False,
-            limit=limit,
-        )
-    except PrefectException as error:
-        raise InputError(
-            f"the Prefect server doesn't take a deployment: {error}", where=server_address()
-        ) from error
+    made = (served.deployment for served in deployments)
+    with _asking():
+        serve(*made, pause_on_shutdown=False, print_starting_message=False, limit=limit)
 
 
 def pause_others(project: Project, deployments: Sequence[Served]) -> list[str]:
@@ -118,7 +139,7 @@ def pause_others(project: Project, deployments: Sequence[Served]) -> list[str]:
     kept = {served.name for served in deployments}
     wanted = DeploymentFilter(tags=DeploymentFilterTags(all_=[SERVED_TAG]))
     paused = []
-    with get_client(sync_client=True) as client:
+    with _asking(), get_client(sync_client=True) as client:
         for found in client.read_deployments(deployment_filter=wanted):
             name = f"{client.read_flow(found.flow_id).name}/{found.name}"
             ours = (found.parameters or {}).get("project") == str(project.root)
@@ -137,7 +158,7 @@ def catch_up(deployments: Sequence[Served]) -> list[str]:
     names.
     """
     asked = []
-    with get_client(sync_client=True) as client:
+    with _asking(), get_client(sync_client=True) as client:
         for served in deployments:
             if not served.deployment.triggers:
                 continue
@@ -168,7 +189,7 @@ def _commit(project: Project, config: RepositoryConfig, options: ServeOptions) -
         name,
         f"What changed in {config.shown_url} since the last commit that was processed.",
         {"project": str(project.root), "repository": name, "jobs": options.jobs},
-        schedule=_Schedule(config.poll, timezone, where) if config.poll else None,
+        schedule=_Schedule("poll", config.poll, timezone, where) if config.poll else None,
         event=pushed,
         tags=("commit", name),
     )
@@ -184,7 +205,9 @@ def _nightly(project: Project, options: ServeOptions) -> Served:
         "nightly",
         "Every model on every device with fresh seeds, and what moved.",
         {"project": str(project.root), "jobs": options.jobs},
-        schedule=_Schedule(options.cron or params.cron, options.timezone or params.timezone, where),
+        schedule=_Schedule(
+            "nightly", options.cron or params.cron, options.timezone or params.timezone, where
+        ),
         collision=ConcurrencyLimitStrategy.CANCEL_NEW,  # a night of yesterday still runs
         tags=("nightly",),
     )
@@ -232,8 +255,13 @@ def _deployment(
 
 @dataclass(frozen=True, slots=True)
 class _Schedule:
-    """Cron's five fields in a time zone; `where` says who asked for it."""
+    """Cron's five fields in a time zone; `where` says who asked for it.
 
+    By its slug the server knows the schedule again when either has changed; prefect.yaml has the
+    same.
+    """
+
+    slug: str
     cron: str
     timezone: str
     where: str
@@ -246,7 +274,7 @@ class _Schedule:
         """
         try:
             zoneinfo.ZoneInfo(self.timezone)
-            return Cron(self.cron, timezone=self.timezone)
+            return Cron(self.cron, timezone=self.timezone, slug=self.slug)
         except (ValueError, zoneinfo.ZoneInfoNotFoundError) as error:
             raise InputError(
                 f"no schedule {self.cron!r} in {self.timezone!r}: {error}",

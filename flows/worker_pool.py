@@ -17,7 +17,7 @@ from prefect.states import Cancelled
 from prefect.utilities.callables import parameter_schema
 
 from flows.outcomes import printable
-from flows.shard_parameters import ShardParameters
+from flows.shard_parameters import Fate, ShardParameters
 from stages.errors import InputError
 
 FLOW_NAME = "matrix-shard"
@@ -28,28 +28,12 @@ _POLL_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Where shards go.
-
-    `project` is the folder on the workers; empty means each worker's own. Where no worker of the
-    pool is online for `absence_seconds`, or a shard hasn't ended after `patience_seconds`, it is
-    given up.
-    """
+    """Where shards go. Where no worker of the pool is online for `absence_seconds`, or a shard
+    hasn't ended after `patience_seconds`, it is given up."""
 
     name: str
-    project: str = ""
-    tree: str | None = None
-    jobs: int | None = None
     absence_seconds: float = 120.0
     patience_seconds: float = 8 * 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """What became of a shard. `shared`: its results are there for others."""
-
-    shard: ShardParameters
-    shared: bool
-    message: str
 
 
 @dataclass(slots=True)
@@ -88,12 +72,7 @@ async def _run_shards(
                 run = await arun_deployment(
                     deployment,
                     client=client,
-                    parameters={
-                        **shard.as_json(),
-                        "project": pool.project,
-                        "tree": pool.tree,
-                        "jobs": pool.jobs,
-                    },
+                    parameters=shard.as_json(),
                     timeout=0,
                     tags=["shard"],
                 )

@@ -14,6 +14,7 @@ from stages.errors import InputError
 if TYPE_CHECKING:
     from flows.night_conclusion import NightResult
     from flows.places import Project
+    from flows.shard_parameters import Crew
 
 
 def nightly(
@@ -33,6 +34,13 @@ def nightly(
         int | None,
         typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option("--shards", min=1, help="Parts that the workers of --work-pool take."),
+    ] = None,
+    work_pool: Annotated[
+        str, typer.Option("--work-pool", help="A Prefect work pool: see docs/workers.md.")
+    ] = "",
     quiet: Quiet = False,
 ) -> None:
     """Run the whole matrix with fresh seeds; append it to the history; say what moved."""
@@ -42,12 +50,25 @@ def nightly(
             where=f"--seed {seed}",
             hint="leave one of the two out",
         )
+    crew = _crew(shards, work_pool)
+    if only_stale and crew is not None:
+        raise InputError(
+            "--only-stale brings this checkout up to date, on this machine",
+            where=f"--shards {crew.shards}",
+            hint="leave one of the two out",
+        )
     terminal = Terminal(quiet or options(context).terminal.quiet)
     result = _idle(options(context).project) if only_stale else None
     if result is None:
-        result = _run(options(context).project, seed, only_stale, jobs, terminal)
+        result = _run(options(context).project, seed, only_stale, jobs, terminal, crew)
     _show(result, terminal)
     raise typer.Exit(int(result.outcome))
+
+
+def _crew(shards: int | None, work_pool: str) -> Crew | None:
+    from flows.shard_parameters import crew_of
+
+    return crew_of(shards, work_pool)
 
 
 def _idle(project: Project) -> NightResult | None:
@@ -58,14 +79,19 @@ def _idle(project: Project) -> NightResult | None:
 
 
 def _run(
-    project: Project, seed: int | None, only_stale: bool, jobs: int | None, terminal: Terminal
+    project: Project,
+    seed: int | None,
+    only_stale: bool,
+    jobs: int | None,
+    terminal: Terminal,
+    crew: Crew | None,
 ) -> NightResult:
     from flows.engine import flow_engine
 
     with flow_engine(project):
         from flows.nightly import call_nightly
 
-        return call_nightly(project, seed, only_stale, jobs, terminal)
+        return call_nightly(project, seed, only_stale, jobs, terminal, crew)
 
 
 def _show(result: NightResult, terminal: Terminal) -> None:

@@ -27,8 +27,8 @@ _BETTER_HIGHER = frozenset({Figure.SQNR})
 class Bands:
     """How far a figure may stray without having moved: of its reference in percent, SQNR in dB.
 
-    Measured over 12 seeds, 4 models and 4 simulated devices (docs/nightly.md): P50 ranges by 0.2 %
-    at most; P99 and the ratios of tails range by 3.4 %, with a standard deviation of 1.1 %. Bytes,
+    Measured over 12 seeds on 12 pairs of simulated devices (docs/nightly.md): P50 ranges by 0.2 %
+    at most; P99 and the ratios of tails have a standard deviation of 1.3 % at most. Bytes,
     fallbacks and SQNR don't depend on seeds; their bands keep trifles out, and any other number of
     fallbacks counts.
     """

@@ -149,11 +149,11 @@ def _length(text: str) -> int:
 
 
 def _top(report: MergeReport) -> str:
-    subject = f"{report.repository}: " if report.repository else ""
+    subject = f"{literal(report.repository)}: " if report.repository else ""
     lines = [
         f"### {literal(clip(headline(report), _LONGEST_REASON))}",
         "",
-        f"{literal(subject)}{literal(clip(report.base, _LONGEST_NAME))} {_ARROW} "
+        f"{subject}{literal(clip(report.base, _LONGEST_NAME))} {_ARROW} "
         f"{literal(clip(report.head, _LONGEST_NAME))}. {counts(report)}. "
         f"P99 may grow by {report.limit_percent} %.",
     ]

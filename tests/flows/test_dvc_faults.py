@@ -165,7 +165,7 @@ _CIRCLE = "stages: {a: {cmd: x, deps: [p], outs: [q]}, b: {cmd: y, deps: [q], ou
         ("dvc.yaml", "stages: [1, 2]", "dvc.yaml"),
         ("dvc.yaml", "stages: {a: {cmd: x, outs: [o]}, b: {cmd: y, outs: [o]}}", "output 'o'"),
         ("dvc.yaml", "stages: {a: {cmd: '${no.such}'}}", "no.such"),
-        ("dvc.yaml", _CIRCLE, "both a dependency and an output in stages: a, b"),
+        ("dvc.yaml", _CIRCLE, "both a dependency and an output"),
         ("dvc.yaml", "stages: {a: {", "dvc.yaml"),
         ("params.yaml", "matrix: [", "params.yaml"),
         ("dvc.lock", "", "dvc.lock"),  # as a kill in the middle of `dvc repro` may leave it

@@ -22,6 +22,7 @@ from flows.night_conclusion import NightResult
 from flows.nightly import call_nightly
 from flows.places import Project
 from flows.requests import Pair
+from flows.shard_parameters import Crew
 from flows.stage_calls import Stage
 from flows.terminal import Terminal
 from stages.errors import InputError, Outcome
@@ -218,3 +219,24 @@ def test_a_server_that_goes_away_takes_no_result_with_it(
     monkeypatch.setattr(nightly_flow, gone, _die)
     assert nights.night(seed=3).appended == 2
     assert "isn't on the flow's page: the server went away" in capsys.readouterr().err
+
+
+def test_a_crew_runs_the_stages_elsewhere(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Crew, Project, dict[str, object]]] = []
+
+    def run_on_pool(
+        crew: Crew,
+        project: Project,
+        request: MatrixRequest,
+        params: dict[str, object],
+        terminal: Terminal,
+    ) -> MatrixResult:
+        asked.append((crew, project, params))
+        return nights.run_matrix(request, terminal)
+
+    monkeypatch.setattr(nightly_flow, "run_on_pool", run_on_pool)
+    crew = Crew(8, "machines")
+    result = call_nightly(nights.project, 77, False, 2, Terminal(quiet=True), crew)
+    seeds = {"benchmark.seed": 77, "thermal_stress.seed": 77}
+    assert asked == [(crew, nights.project, seeds)]
+    assert result.outcome is Outcome.PASSED

@@ -168,7 +168,7 @@ def test_costs_of_a_model() -> None:
     assert costs.cpu_seconds("b", Work.MEASURED) == 2 * 2 * 5
     assert costs.cpu_seconds("a", Work.NORMALIZE) == 5
     assert costs.machine_seconds((("a", Work.EVERYTHING),), 1) == 29
-    assert costs.machine_seconds((("a", Work.EVERYTHING),), 100) == 5 + 4 + 3
+    assert costs.machine_seconds((("a", Work.EVERYTHING),), 100) == 5 + 4 + 3 + 1  # by the gate
     assert costs.machine_seconds((("a", Work.NOTHING),), 4) == 0
 
 

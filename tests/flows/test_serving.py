@@ -163,6 +163,13 @@ def test_without_a_server_the_cure_is_said(project: Project, tmp_path: Path) -> 
     assert "prefect server start" in ended.err
 
 
+def test_a_server_that_is_down_is_said(project: Project) -> None:
+    ended = recipe("serve", cwd=project.root, PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert ended.code == Outcome.BAD_INPUT
+    assert "no Prefect server answers" in ended.err
+    assert "at: PREFECT_API_URL=http://127.0.0.1:9/api" in ended.err
+
+
 @pytest.mark.parametrize("wrong", ["cron: every night", "timezone: Atlantis/Capital"])
 def test_a_wrong_schedule_is_refused_by_its_place(project: Project, wrong: str) -> None:
     project.params.write_text(f"nightly: {{{wrong}}}\n")
@@ -263,6 +270,13 @@ def test_prefect_yaml_deploys_the_same_on_a_work_pool(
     push("main")
     (run,) = eventually(lambda: runs_of(client, "commit/commit"), "a run for a worker")
     assert run.parameters == {"project": "", "repository": "team"}
+    with serving(project, server):  # which takes them over
+        ours = str(project.root)
+        eventually(lambda: _project(client, "nightly/nightly") == ours, "the night's new project")
+
+
+def _project(client: SyncPrefectClient, name: str) -> Any:
+    return deployments(client)[name].parameters["project"]
 
 
 def test_the_kubernetes_template_is_one(client: SyncPrefectClient) -> None:

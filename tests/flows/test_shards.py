@@ -14,7 +14,7 @@ from flows.requests import Pair
 from flows.scaling_costs import Work, measured_costs
 from flows.scaling_load import Assumptions
 from flows.scaling_measure import data_folder, read_measured
-from flows.shard_parameters import ShardParameters, read_parameters
+from flows.shard_parameters import Checkout, Crew, ShardParameters, crew_of, read_parameters
 from flows.shards import PAIR_BYTES, Shard, split
 from flows.stage_calls import Stage
 from stages.errors import InputError
@@ -86,11 +86,11 @@ def _size(item: tuple[str, int]) -> int:
 
 def test_parameters_go_through_json() -> None:
     pairs = (Pair("m-1.0", "npu_a"), Pair("m2", "npu_a"), Pair("m2", "npu_b"))
-    shard = ShardParameters(3, pairs, {"benchmark.seed": 20260101}, (Stage.BENCHMARK,))
+    checkout = Checkout("/srv/recipe", "0123abcd", {"benchmark.seed": 20260101}, 4)
+    shard = ShardParameters(3, pairs, checkout, (Stage.BENCHMARK,))
     given = json.loads(json.dumps(shard.as_json()))
-    assert (
-        read_parameters(given["pairs"], given["number"], given["params"], given["forced"]) == shard
-    )
+    again = Checkout(given["project"], given["tree"], given["params"], given["jobs"])
+    assert read_parameters(given["number"], given["pairs"], again, given["forced"]) == shard
     assert shard.overlay() == {
         "benchmark.seed": 20260101,
         "matrix.models": ["m-1.0", "m2"],
@@ -101,11 +101,20 @@ def test_parameters_go_through_json() -> None:
 @pytest.mark.parametrize("text", ["m", "/h", "m/", "m/h/x", ""])
 def test_what_is_no_pair_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is no pair"):
-        read_parameters([text], 0, {}, [])
+        read_parameters(0, [text], Checkout(), [])
 
 
 def test_no_pairs_and_unknown_stages_are_refused() -> None:
     with pytest.raises(InputError, match="without pairs"):
-        read_parameters([], 0, {}, [])
+        read_parameters(0, [], Checkout(), [])
     with pytest.raises(InputError, match="no stage 'polish'"):
-        read_parameters(["m/h"], 0, {}, ["polish"])
+        read_parameters(0, ["m/h"], Checkout(), ["polish"])
+
+
+def test_a_crew_is_a_pool_and_a_number() -> None:
+    assert crew_of(None, "") is None
+    assert crew_of(8, "machines") == Crew(8, "machines")
+    with pytest.raises(InputError, match="shards need a work pool"):
+        crew_of(8, "")
+    with pytest.raises(InputError, match="a work pool needs shards"):
+        crew_of(None, "machines")

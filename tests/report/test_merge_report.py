@@ -57,6 +57,11 @@ def test_markdown_reads_as_it_should() -> None:
     assert merge_markdown(found) == GOLDEN.read_text()
 
 
+def test_a_model_repository_is_named() -> None:
+    said = merge_markdown(replace(report(), repository="my_models")).splitlines()
+    assert said[2].startswith("my\\_models: main (1a2b3c4) → 5d6e7f8. ")
+
+
 def test_a_cure_is_in_the_details() -> None:
     text = merge_markdown(report(REFUSED_PAIR))
     assert text.startswith(
