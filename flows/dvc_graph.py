@@ -28,6 +28,7 @@ from dvc.utils import dict_sha256
 
 from flows import dvc_remote
 from flows.board import Step
+from flows.dvc_claims import claim
 from flows.dvc_lockfile import write_lockfile
 from flows.dvc_nodes import Node, make_nodes
 from flows.dvc_prints import MISSING, DvcPrints, Print
@@ -122,7 +123,7 @@ class DvcGraph:
             known = known or self._runs.find(stage)
             if known is None:
                 return False
-            self._pull(known)
+            self._runs.pull(known)
             if not known.outs_cached():
                 return False
             for out in known.outs:
@@ -199,6 +200,18 @@ class DvcGraph:
             except DvcException as error:
                 raise InputError(f"the results of {name} can't be saved: {error}") from error
             self._note_done(stage)
+
+    @contextmanager
+    def claimed(self, names: Iterable[str]) -> Iterator[None]:
+        """Keeps `dvc` commands of the user from these stages' outputs meanwhile: they end at once,
+        and name us.
+
+        Raises:
+            InputError: such a command uses one now.
+        """
+        outs = [out.fs_path for name in names for out in self._stages[name].outs]
+        with claim(self._repo, outs):
+            yield
 
     def sweep(self) -> None:
         """Removes what killed runs left in the cache."""
@@ -339,15 +352,6 @@ class DvcGraph:
     def _note_done(self, stage: PipelineStage) -> None:
         stage.cmd_changed = False
         self._done[stage.addressing] = stage
-
-    def _pull(self, cached: PipelineStage) -> None:
-        if not self.has_remote or cached.outs_cached():
-            return
-        try:
-            for objects in cached.get_used_objs().values():
-                self._repo.cloud.pull(objects)
-        except (DvcException, OSError):
-            return  # what the remote can't give is made here
 
 
 @contextmanager

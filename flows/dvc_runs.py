@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from dvc.exceptions import DvcException
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
 from dvc.stage.cache import _get_cache_hash
 from dvc.stage.serialize import to_single_stage_lockfile
+
+from flows.file_lock import warn
 
 
 class RunCache:
@@ -25,6 +28,7 @@ class RunCache:
 
     def __init__(self, repo: Repo) -> None:
         self._repo = repo
+        self._remote_is_down = False
 
     def entries(self, stage: PipelineStage) -> list[Path]:
         """The entries of a stage with its present inputs, the newest first."""
@@ -66,6 +70,22 @@ class RunCache:
         beside = self._beside()
         beside.write_text(_yaml(entry), encoding="utf-8")
         beside.replace(path)
+
+    def pull(self, known: PipelineStage) -> None:
+        """Brings the stage's outputs from the default remote, as far as the cache lacks them, and
+        the remote has them."""
+        has_remote = self._repo.config["core"].get("remote")
+        if self._remote_is_down or not has_remote or known.outs_cached():
+            return
+        try:
+            for objects in known.get_used_objs().values():
+                self._repo.cloud.pull(objects)
+        except DvcException:
+            return  # what the remote can't give is made here
+        except Exception as error:  # each kind of store has errors of its own
+            self._remote_is_down = True
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            warn(f"warning: the DVC remote doesn't answer; going on without it ({said})")
 
     def _beside(self) -> Path:
         """One name for each checkout, so that what a kill leaves there is overwritten; checkouts

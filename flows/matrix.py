@@ -64,7 +64,8 @@ def run_matrix(request: MatrixRequest, terminal: Terminal) -> MatrixResult:
         try:
             if session.stale:
                 graph.sweep()
-                _run_stale(session, request)
+                with graph.claimed(session.stale):
+                    _run_stale(session, request)
         finally:
             graph.record()
         for name in session.order:

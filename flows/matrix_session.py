@@ -113,11 +113,14 @@ class MatrixSession:
                 return self._report(node, Standing.FRESH, 0.0)
             if self.graph.restore(node.name):
                 return self._report(node, Standing.RESTORED, 0.0)
-        self.graph.begin(node.name)
-        end = self._run(node)
-        if end.exit_code != 0:
-            return _failed(end)
-        self.graph.finish(node.name)
+        with self.commands.place(self._urgency(node)):  # until it is saved: a kill loses no more
+            if self.commands.is_stopped:
+                return NodeAnswer(Standing.FAILED, Outcome.INTERRUPTED, "interrupted")
+            self.graph.begin(node.name)
+            end = self._run(node)
+            if end.exit_code != 0:
+                return _failed(end)
+            self.graph.finish(node.name)
         return self._report(node, Standing.RAN, end.seconds)
 
     def _run(self, node: Node) -> CommandEnd:
@@ -130,7 +133,7 @@ class MatrixSession:
                 self.progress.started(node.step)
 
         try:
-            return self.commands.run(node.commands, node.folder, self._urgency(node), start)
+            return self.commands.run(node.commands, node.folder, start)
         finally:
             self.clock.note(began, self.clock.now())
 

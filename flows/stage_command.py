@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,26 +60,30 @@ class StageCommands:
         self._shells: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
-    def run(
-        self,
-        commands: Sequence[str],
-        folder: Path,
-        urgency: tuple[int, ...],
-        on_start: Callable[[], None],
-    ) -> CommandEnd:
-        """Waits for a free place, runs the commands in the folder one after the other until one
-        fails, and waits for their end.
+    def place(self, urgency: tuple[int, ...]) -> AbstractContextManager[None]:
+        """Waits for a free place, and holds it meanwhile; of what waits, that of the smallest
+        `urgency` is next. Run commands, and save what they made, with a place."""
+        return self._slots.taken(urgency)
 
-        Of what waits, that of the smallest `urgency` is next. A command `recipe ...` runs in a
-        forked process that has imported the stages already, provided that the code in the folder is
-        the code that runs here.
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing is started any more."""
+        return self._stopped
+
+    def run(
+        self, commands: Sequence[str], folder: Path, on_start: Callable[[], None]
+    ) -> CommandEnd:
+        """Runs the commands in the folder one after the other until one fails, and waits for their
+        end.
+
+        A command `recipe ...` runs in a forked process that has imported the stages already,
+        provided that the code in the folder is the code that runs here.
         """
-        with self._slots.taken(urgency):
-            ends: list[CommandEnd] = []
-            for command in commands:
-                ends.append(self._run(command, folder, on_start if not ends else _nothing))
-                if ends[-1].exit_code != 0:
-                    break
+        ends: list[CommandEnd] = []
+        for command in commands:
+            ends.append(self._run(command, folder, on_start if not ends else _nothing))
+            if ends[-1].exit_code != 0:
+                break
         output = "".join(end.output for end in ends)
         seconds = sum(end.seconds for end in ends)
         return CommandEnd(ends[-1].exit_code, output, seconds, ends[-1].died)

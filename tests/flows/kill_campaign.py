@@ -30,7 +30,8 @@ from stages.errors import Outcome
 from tests.flows.command import command_environment
 from tests.flows.matrix_project import LOG, MatrixProject, make_matrix_project
 
-COMMAND = ("-m", "flows", "flow", "nightly", "--only-stale", "--jobs", "2")
+_JOBS = 2
+COMMAND = ("-m", "flows", "flow", "nightly", "--only-stale", "--jobs", str(_JOBS))
 _LONGEST_SECONDS = 600
 _KNOWN_HIDDEN = {".gitignore"}
 
@@ -162,6 +163,7 @@ class Campaign:
             f"ran {sum(again.values())} commands, where {self.steps} - {after.saved} were due": (
                 sum(again.values()) == self.steps - after.saved
             ),
+            "more had ended unsaved than may run at once": after.finished_unsaved <= _JOBS,
             "a command ran twice": max(again.values(), default=1) == 1,
             "`dvc status` isn't clean": project.status() == {},
             "other results": project.results() == self.undisturbed.results(),

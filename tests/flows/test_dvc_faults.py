@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import dvc_lockfile, leftovers
+from flows import dvc_claims, dvc_lockfile, leftovers
 from flows.dvc_graph import open_graph, source_prints
 from flows.matrix_request import Standing
 from flows.matrix_session import NodeAnswer
@@ -165,7 +165,7 @@ _CIRCLE = "stages: {a: {cmd: x, deps: [p], outs: [q]}, b: {cmd: y, deps: [q], ou
         ("dvc.yaml", "stages: [1, 2]", "dvc.yaml"),
         ("dvc.yaml", "stages: {a: {cmd: x, outs: [o]}, b: {cmd: y, outs: [o]}}", "output 'o'"),
         ("dvc.yaml", "stages: {a: {cmd: '${no.such}'}}", "no.such"),
-        ("dvc.yaml", _CIRCLE, "both a dependency and an output in stages: a, b"),
+        ("dvc.yaml", _CIRCLE, "both a dependency and an output"),
         ("dvc.yaml", "stages: {a: {", "dvc.yaml"),
         ("params.yaml", "matrix: [", "params.yaml"),
         ("dvc.lock", "", "dvc.lock"),  # as a kill in the middle of `dvc repro` may leave it
@@ -265,6 +265,50 @@ def test_dvc_s_own_leftovers_are_swept_when_they_are_old(
 
 
 PAIRS = [f"m{model} on h{device}" for model in (0, 1) for device in (0, 1)]
+
+
+def test_a_remote_that_is_down_is_said_once_and_done_without(
+    project: MatrixProject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class StoreError(Exception):
+        """As a store's own client raises."""
+
+    def pull(*_arguments: object, **_options: object) -> None:
+        asked.append(1)
+        raise StoreError("no route to host")
+
+    asked: list[int] = []
+    monkeypatch.setattr("dvc.data_cloud.DataCloud.pull", pull)
+    config = "[core]\n    remote = far\n['remote \"far\"']\n    url = /nowhere\n"
+    project.write(".dvc/config.local", config)
+    project.lose_results()
+    shutil.rmtree(project.root / ".dvc/cache/files")
+    assert counted(project.bring_up_to_date()) == {Standing.RAN: STEPS}
+    assert asked
+    said = capsys.readouterr().err
+    assert said.count("going on without it (StoreError: no route to host)") == 1
+
+
+def test_dvc_commands_keep_away_from_what_a_run_writes(
+    project: MatrixProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dvc.exceptions import DvcException
+
+    project.change("hardware_specs/h0.yaml", "more: 1\n")
+    with open_graph(project.root) as graph, graph.claimed(["compile@m0-h0"]):
+        with pytest.raises(DvcException, match="failed to reproduce"):
+            project.repro("compile@m0-h0")
+        with pytest.raises(DvcException, match=rf"PID {os.getpid()}\): recipe flow"):
+            project.status()
+        monkeypatch.setattr(dvc_claims, "_COMMAND", "dvc repro")  # as if it were another's
+        with (
+            pytest.raises(InputError, match="another command uses the results"),
+            graph.claimed(["compile@m0-h0"]),
+        ):
+            pass
+    assert project.began() == []
+    project.repro("compile@m0-h0")
+    assert project.began() == ["compile@m0-h0"]
 
 
 def _command(project: MatrixProject) -> None:

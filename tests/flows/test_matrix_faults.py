@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -97,17 +96,12 @@ def test_a_second_run_waits_and_says_for_whom(campaign: Campaign, project: Matri
     assert project.status() == {}
 
 
-@pytest.fixture
-def own_home(tmp_path: Path) -> Iterator[Path]:
-    """A cache whose flow server is nobody else's."""
-    return tmp_path / "cache"
-
-
 def test_a_flow_server_that_dies_ends_the_run_and_loses_nothing(
-    campaign: Campaign, project: MatrixProject, own_home: Path
+    campaign: Campaign, project: MatrixProject, tmp_path: Path
 ) -> None:
     for name in ("thermal_stress@m0-h0", "thermal_stress@m1-h0"):
         project.mark(name, "sleep 60")
+    own_home = tmp_path / "cache"  # whose flow server is nobody else's
     process = campaign.start(project, own_home)
     await_commands(project, 4, process)
     while not any("thermal" in name for name in project.began()):

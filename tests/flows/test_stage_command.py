@@ -29,7 +29,7 @@ def commands(tmp_path: Path) -> Iterator[StageCommands]:
 
 
 def run(commands: StageCommands, folder: Path, *lines: str) -> CommandEnd:
-    return commands.run(lines, folder, (0,), lambda: None)
+    return commands.run(lines, folder, lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ from flows.stage_command import StageCommands
 folder = Path(sys.argv[1])
 with file_lock(folder / "lock", "the test") as lock:
     line = "sleep 60 & echo $! > pid; wait"
-    StageCommands(1, folder, lock).run([line], folder, (0,), lambda: None)
+    StageCommands(1, folder, lock).run([line], folder, lambda: None)
 """
 
 
