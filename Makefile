@@ -64,9 +64,9 @@ $(LINT_STAMP): $(LINT)/package-lock.json
 	@touch $@
 
 bench: setup
-	$(BIN)/python -m flows.bench
-	$(BIN)/python -m flows.bench_matrix
-	$(BIN)/python -m flows.scaling
+	$(BIN)/python -m flows.benchmarks.pairs
+	$(BIN)/python -m flows.benchmarks.matrix
+	$(BIN)/python -m flows.scaling.report
 
 # Pins every package, for Python 3.11 to 3.13, with hashes; run it after changing dependencies.
 # npm's lock gets neither a registry's address nor the packages' funding pages.

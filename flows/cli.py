@@ -11,10 +11,10 @@ import typer
 
 from flows.arguments import Quiet, spread_bindings
 from flows.commands import baseline, catalogue, flow, inspect, run, serve, stage
-from flows.context import Options
-from flows.interrupts import must_not_wait
-from flows.outcomes import exit_code_lines, report_bug, report_error
-from flows.terminal import Terminal
+from flows.project.context import Options
+from flows.running.interrupts import must_not_wait
+from flows.terminal.outcomes import exit_code_lines, report_bug, report_error
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome, RecipeError
 
 _STAGES = "One stage, on files"

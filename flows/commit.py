@@ -15,14 +15,14 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.commit_plan import CommitRequest
-from flows.commit_results import CommitResult
-from flows.commit_run import process_commit
-from flows.file_lock import warn
+from flows.locks.file_lock import warn
 from flows.matrix import run_matrix
-from flows.outcomes import printable
-from flows.places import Project, project_at
-from flows.terminal import Terminal
+from flows.project.places import Project, project_at
+from flows.repositories.commit_plan import CommitRequest
+from flows.repositories.commit_results import CommitResult
+from flows.repositories.commit_run import process_commit
+from flows.terminal.outcomes import printable
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 
 REPORT_KEY = "commit-report"

@@ -21,22 +21,22 @@ from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.utilities.annotations import allow_failure
 
-from flows.board import Step
-from flows.cores import usable_cores
-from flows.dvc_graph import DvcGraph, open_graph
-from flows.dvc_nodes import Node
-from flows.file_lock import file_lock
-from flows.interrupts import stopped_by_interrupt
-from flows.matrix_request import LOCK_FILE, MatrixRequest, MatrixResult, Standing
-from flows.matrix_session import MatrixSession, NodeAnswer, forced_names
-from flows.matrix_table import matrix_rows
-from flows.outcomes import printable
-from flows.places import Project
-from flows.progress import Progress
-from flows.requests import Pair
-from flows.stage_calls import Stage
-from flows.stage_command import StageCommands
-from flows.terminal import Terminal
+from flows.dvc_graph.graph import DvcGraph, open_graph
+from flows.dvc_graph.nodes import Node
+from flows.locks.file_lock import file_lock
+from flows.project.places import Project
+from flows.project.requests import Pair
+from flows.running.cores import usable_cores
+from flows.running.interrupts import stopped_by_interrupt
+from flows.running.matrix_session import MatrixSession, NodeAnswer, forced_names
+from flows.running.stage_command import StageCommands
+from flows.steps.board import Step
+from flows.steps.matrix_request import LOCK_FILE, MatrixRequest, MatrixResult, Standing
+from flows.steps.matrix_table import matrix_rows
+from flows.steps.progress import Progress
+from flows.steps.stage_calls import Stage
+from flows.terminal.outcomes import printable
+from flows.terminal.terminal import Terminal
 from stages.errors import InputError, Outcome
 
 _MOST_NAMES = 3

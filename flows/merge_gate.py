@@ -16,14 +16,14 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.file_lock import warn
+from flows.locks.file_lock import warn
 from flows.matrix import run_matrix
-from flows.merge_result import MergeGateResult, MergeRequest, judge_request
-from flows.outcomes import printable
-from flows.places import Project, project_at
-from flows.terminal import Terminal
+from flows.merging.result import MergeGateResult, MergeRequest, judge_request
+from flows.project.places import Project, project_at
+from flows.terminal.outcomes import printable
+from flows.terminal.terminal import Terminal
+from stages.comparison.merge_rule import PairVerdict
 from stages.errors import Outcome
-from stages.evaluation.merge_rule import PairVerdict
 from stages.report.merge_table import merge_rows
 
 SUMMARY_KEY, TABLE_KEY = "merge-gate", "merge-gate-pairs"
@@ -36,7 +36,7 @@ def run_merge_gate(
     """Judges a merge with the engine, and leaves its report as files and artifacts.
 
     Raises:
-        RecipeError: as `flows.merge_result.judge_request`.
+        RecipeError: as `flows.merging.result.judge_request`.
     """
     result = judge_request(project, request, out, terminal, run_matrix)
     _publish(result)

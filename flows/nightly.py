@@ -17,27 +17,27 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.all_models import models_of_repositories
-from flows.file_lock import warn
+from flows.locks.file_lock import warn
 from flows.matrix import run_matrix
-from flows.matrix_request import MatrixRequest
-from flows.night_conclusion import (
+from flows.nights.conclusion import (
     Measured,
     NightResult,
     conclude,
     measured_afresh,
     measured_stale,
 )
-from flows.night_rows import Night, begin_night, project_commit
-from flows.on_workers import run_on_pool
-from flows.outcomes import printable
-from flows.overlay import Overlay
-from flows.params import MatrixParams, load_params
-from flows.places import Project, project_at
-from flows.shard_parameters import Crew, crew_of
-from flows.stage_calls import Stage
-from flows.terminal import Terminal
-from flows.workspace import open_workspace
+from flows.nights.rows import Night, begin_night, project_commit
+from flows.project.params import MatrixParams, load_params
+from flows.project.places import Project, project_at
+from flows.repositories.all_models import models_of_repositories
+from flows.steps.matrix_request import MatrixRequest
+from flows.steps.stage_calls import Stage
+from flows.terminal.outcomes import printable
+from flows.terminal.terminal import Terminal
+from flows.workers.on_workers import run_on_pool
+from flows.workers.shard_parameters import Crew, crew_of
+from flows.workspaces.overlay import Overlay
+from flows.workspaces.workspace import open_workspace
 from stages.errors import Outcome
 from stages.report.night import night_table
 

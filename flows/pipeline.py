@@ -20,11 +20,11 @@ from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.utilities.annotations import allow_failure
 
-from flows.board import Step, needs_of, steps_of
-from flows.outcomes import printable, worst
-from flows.results import results_markdown
-from flows.run_session import RunSession
-from flows.stage_calls import Stage, StageFailure
+from flows.running.results import results_markdown
+from flows.running.run_session import RunSession
+from flows.steps.board import Step, needs_of, steps_of
+from flows.steps.stage_calls import Stage, StageFailure
+from flows.terminal.outcomes import printable, worst
 from stages.errors import DeviceError, Outcome
 
 _ARTIFACT = "recipe-run"

@@ -24,9 +24,9 @@ from prefect.schedules import Cron, Schedule
 from prefect.settings import get_current_settings
 from prefect.types.entrypoint import EntrypointType
 
-from flows.model_repository import RepositoryConfig, load_repositories
-from flows.params import load_params
-from flows.places import Project
+from flows.project.params import load_params
+from flows.project.places import Project
+from flows.repositories.model_repository import RepositoryConfig, load_repositories
 from stages.errors import InputError
 
 PUSHED = "recipe.model-repository.pushed"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.arguments import HardwareList
-from flows.context import options
+from flows.project.context import options
 
 baseline_app = typer.Typer(help="Accepted results that gates compare with.", no_args_is_help=True)
 
@@ -25,8 +25,8 @@ def accept(
     ] = Path("out"),
 ) -> None:
     """Accept the benchmarks under OUT as the new baselines."""
-    from flows.models import model_name
-    from flows.places import PairPlaces
+    from flows.project.models import model_name
+    from flows.project.places import PairPlaces
     from stages.gate import accept_baseline
 
     project = options(context).project

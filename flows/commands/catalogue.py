@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.context import options
+from flows.project.context import options
 
 hardware_app = typer.Typer(help="Devices that recipes can be made for.", no_args_is_help=True)
 models_app = typer.Typer(help="Models known by name.", no_args_is_help=True)
@@ -16,7 +16,7 @@ models_app = typer.Typer(help="Models known by name.", no_args_is_help=True)
 @hardware_app.command("list")
 def list_hardware(context: typer.Context) -> None:
     """List the devices in hardware_specs/."""
-    from flows.catalogue_tables import hardware_table
+    from flows.terminal.catalogue_tables import hardware_table
     from stages.hardware.load import load_spec
     from stages.hardware.summary import list_row
 
@@ -46,7 +46,7 @@ def check_hardware(
 @models_app.command("list")
 def list_models(context: typer.Context) -> None:
     """List the models in models/."""
-    from flows.catalogue_tables import models_table
+    from flows.terminal.catalogue_tables import models_table
     from stages.normalizer.registry import load_registry
 
     registry = load_registry(options(context).project.registry)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.arguments import Quiet
-from flows.context import options
-from flows.terminal import Terminal
+from flows.project.context import options
+from flows.terminal.terminal import Terminal
 
 if TYPE_CHECKING:
-    from flows.commit_plan import CommitRequest
-    from flows.commit_results import CommitResult
-    from flows.places import Project
+    from flows.project.places import Project
+    from flows.repositories.commit_plan import CommitRequest
+    from flows.repositories.commit_results import CommitResult
 
 
 def commit(
@@ -44,8 +44,8 @@ def commit(
     quiet: Quiet = False,
 ) -> None:
     """Run the models that commits of a model repository changed, added or renamed."""
-    from flows.commit_plan import CommitRequest
-    from flows.commit_run import process_idle
+    from flows.repositories.commit_plan import CommitRequest
+    from flows.repositories.commit_run import process_idle
 
     terminal = Terminal(quiet or options(context).terminal.quiet)
     project = options(context).project
@@ -56,7 +56,7 @@ def commit(
 
 
 def _run(project: Project, request: CommitRequest, terminal: Terminal) -> CommitResult:
-    from flows.engine import flow_engine
+    from flows.running.engine import flow_engine
 
     with flow_engine(project):
         from flows.commit import call_commit
@@ -66,10 +66,10 @@ def _run(project: Project, request: CommitRequest, terminal: Terminal) -> Commit
 
 def _show(result: CommitResult, terminal: Terminal) -> None:
     """A row for each pair, worst first; the headline, and where the report lies."""
-    from flows.commit_results import REPORT_FILE, SHORT
-    from flows.outcomes import printable
-    from flows.text_table import make_table, plain_cells
-    from stages.evaluation.nights import Figure
+    from flows.repositories.commit_results import REPORT_FILE, SHORT
+    from flows.terminal.outcomes import printable
+    from flows.terminal.text_table import make_table, plain_cells
+    from stages.comparison.nights import Figure
     from stages.report.night import value_text
 
     if result.rows:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.context import options
+from flows.project.context import options
 
 PackageFolder = Annotated[
     Path, typer.Argument(metavar="PACKAGE", help="A folder that `recipe compile` wrote.")
@@ -32,7 +32,7 @@ def show(
 
         terminal.result(print_plan(content.plan))
     if memory:
-        from flows.places import hardware_path
+        from flows.project.places import hardware_path
         from stages.hardware.load import load_spec
         from stages.plan.memory_map import print_memory_map
 
@@ -50,8 +50,8 @@ def export(
     onnx: Annotated[Path, typer.Option("--onnx", metavar="FILE", help="The ONNX file to write.")],
 ) -> None:
     """Write a recipe as a standard ONNX file, each fused group a function."""
-    from flows.files import write_beside
-    from flows.places import require_writable
+    from flows.project.files import write_beside
+    from flows.project.places import require_writable
     from stages.package import read_constants, read_package
     from stages.recipe.onnx_export import export_recipe
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.arguments import Quiet
-from flows.context import options
-from flows.outcomes import printable, report_error
-from flows.terminal import Terminal
+from flows.project.context import options
+from flows.terminal.outcomes import printable, report_error
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome, RecipeError
 
 if TYPE_CHECKING:
-    from flows.github_api import PullRequest
-    from flows.merge_result import MergeGateResult, MergeRequest
-    from flows.places import Project
+    from flows.merging.github_api import PullRequest
+    from flows.merging.result import MergeGateResult, MergeRequest
+    from flows.project.places import Project
 
 
 def merge_gate(
@@ -73,7 +73,7 @@ def merge_gate(
 
     The first line of stdout is the verdict; progress goes to stderr.
     """
-    from flows.merge_result import MergeRequest, judge_idle
+    from flows.merging.result import MergeRequest, judge_idle
 
     pull = _pull_request(pull_request) if comment else None
     terminal = Terminal(quiet or options(context).terminal.quiet)
@@ -89,7 +89,7 @@ def merge_gate(
 
 
 def _run(project: Project, request: MergeRequest, out: Path, terminal: Terminal) -> MergeGateResult:
-    from flows.engine import flow_engine
+    from flows.running.engine import flow_engine
 
     with flow_engine(project):
         from flows.merge_gate import call_merge_gate
@@ -99,14 +99,14 @@ def _run(project: Project, request: MergeRequest, out: Path, terminal: Terminal)
 
 def _pull_request(number: int | None) -> PullRequest:
     """Found before anything runs, so that a missing token costs nothing."""
-    from flows.github_comment import pull_request_here
+    from flows.merging.github_comment import pull_request_here
 
     return pull_request_here(os.environ, number)
 
 
 def _show(result: MergeGateResult, terminal: Terminal) -> None:
     """The first line, a line for each pair that isn't as it was, and where the reports are."""
-    from stages.evaluation.merge_rule import PairVerdict
+    from stages.comparison.merge_rule import PairVerdict
 
     terminal.result(printable(result.headline))
     for note in result.report.notes:
@@ -131,7 +131,7 @@ def _acceptance(result: MergeGateResult) -> Iterator[str]:
 
 def _tell(result: MergeGateResult, pull: PullRequest | None) -> Outcome:
     """The job summary and the comment. What fails here is said, and hides no verdict."""
-    from flows.github_comment import append_summary, put_comment
+    from flows.merging.github_comment import append_summary, put_comment
 
     told = Outcome.PASSED
     try:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.arguments import Quiet
-from flows.context import options
-from flows.terminal import Terminal
+from flows.project.context import options
+from flows.terminal.terminal import Terminal
 from stages.errors import InputError
 
 if TYPE_CHECKING:
-    from flows.night_conclusion import NightResult
-    from flows.places import Project
-    from flows.shard_parameters import Crew
+    from flows.nights.conclusion import NightResult
+    from flows.project.places import Project
+    from flows.workers.shard_parameters import Crew
 
 
 def nightly(
@@ -66,14 +66,14 @@ def nightly(
 
 
 def _crew(shards: int | None, work_pool: str) -> Crew | None:
-    from flows.shard_parameters import crew_of
+    from flows.workers.shard_parameters import crew_of
 
     return crew_of(shards, work_pool)
 
 
 def _idle(project: Project) -> NightResult | None:
     """The result where nothing is stale, which needs no flow engine."""
-    from flows.idle_night import idle_night
+    from flows.nights.idle_night import idle_night
 
     return idle_night(project)
 
@@ -86,7 +86,7 @@ def _run(
     terminal: Terminal,
     crew: Crew | None,
 ) -> NightResult:
-    from flows.engine import flow_engine
+    from flows.running.engine import flow_engine
 
     with flow_engine(project):
         from flows.nightly import call_nightly
@@ -96,8 +96,8 @@ def _run(
 
 def _show(result: NightResult, terminal: Terminal) -> None:
     """What isn't as it was, worst first, and the headline."""
-    from flows.outcomes import printable
-    from flows.text_table import make_table, plain_cells
+    from flows.terminal.outcomes import printable
+    from flows.terminal.text_table import make_table, plain_cells
     from stages.report.night import night_table
 
     rows = [row for row in night_table(result.drift) if row["standing"] not in _QUIET]

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from flows.arguments import Bindings, HardwareList, Quantization, Quiet, parse_bindings
-from flows.context import options
-from flows.terminal import Terminal
+from flows.project.context import options
+from flows.terminal.terminal import Terminal
 
 
 def run(
@@ -35,12 +35,12 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Take models through all six stages for one or more devices."""
-    from flows.requests import make_request
+    from flows.project.requests import make_request
 
     request = make_request(
         models, hardware, parse_bindings(bind), quantization, out, jobs, options(context)
     )
-    from flows.running import run_request
+    from flows.chain_run import run_request
 
     terminal = Terminal(quiet or options(context).terminal.quiet)
     raise typer.Exit(int(run_request(request, terminal)))

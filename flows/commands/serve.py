@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.context import options
+from flows.project.context import options
 
 
 def serve(

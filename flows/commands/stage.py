@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.arguments import Bindings, Hardware, OutFolder, Quantization, parse_bindings
-from flows.context import options
+from flows.project.context import options
 from stages.errors import Outcome
 
 if TYPE_CHECKING:
-    from flows.stage_calls import StageResult
+    from flows.steps.stage_calls import StageResult
 
 PackageFolder = Annotated[
     Path, typer.Argument(metavar="PACKAGE", help="A folder that `recipe compile` wrote.")
@@ -43,9 +43,9 @@ def normalize(
     ] = None,
 ) -> None:
     """Make a model static, clean and opset 17; prove that it computes the same."""
-    from flows import stage_calls
-    from flows.models import request_model
-    from flows.places import require_writable
+    from flows.project.models import request_model
+    from flows.project.places import require_writable
+    from flows.steps import stage_calls
 
     bindings = parse_bindings(bind)
     request = request_model(model, options(context).project, samples)
@@ -63,8 +63,8 @@ def compile_(
     quantization: Quantization = None,
 ) -> None:
     """Compile a normalised model to a recipe package for one device."""
-    from flows import stage_calls
-    from flows.places import hardware_path, require_writable
+    from flows.project.places import hardware_path, require_writable
+    from flows.steps import stage_calls
 
     spec = hardware_path(hardware, options(context).project)
     require_writable(out.parent)
@@ -83,8 +83,8 @@ def validate(
     exit_zero: ExitZero = False,
 ) -> None:
     """Check a package: plan rules, accuracy, memory, fallbacks."""
-    from flows import stage_calls
-    from flows.places import hardware_path, require_writable
+    from flows.project.places import hardware_path, require_writable
+    from flows.steps import stage_calls
 
     spec = hardware_path(hardware, options(context).project)
     require_writable(out.parent)
@@ -102,8 +102,8 @@ def benchmark(
     seed: Seed = None,
 ) -> None:
     """Time a package on the device."""
-    from flows import stage_calls
-    from flows.places import hardware_path, require_writable
+    from flows.project.places import hardware_path, require_writable
+    from flows.steps import stage_calls
 
     spec = hardware_path(hardware, options(context).project)
     require_writable(out.parent)
@@ -125,8 +125,8 @@ def gate(
     exit_zero: ExitZero = False,
 ) -> None:
     """Compare a package's latency and fusion with the accepted baseline."""
-    from flows import stage_calls
-    from flows.places import require_writable
+    from flows.project.places import require_writable
+    from flows.steps import stage_calls
 
     require_writable(out.parent)
     params = options(context).params
@@ -144,8 +144,8 @@ def stress(
     exit_zero: ExitZero = False,
 ) -> None:
     """Time a package on a device that is already hot."""
-    from flows import stage_calls
-    from flows.places import hardware_path, require_writable
+    from flows.project.places import hardware_path, require_writable
+    from flows.steps import stage_calls
 
     spec = hardware_path(hardware, options(context).project)
     require_writable(out.parent)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
+from stages.comparison.merge_facts import Delta, Metric
+from stages.comparison.merge_words import percent_text, time_text
 from stages.evaluation.latency import ratio_text
-from stages.evaluation.merge_facts import Delta, Metric
-from stages.evaluation.merge_words import percent_text, time_text
 from stages.units import format_bytes
 
 TITLES = MappingProxyType(

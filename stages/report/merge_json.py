@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from stages.evaluation.merge_facts import Delta, HostOperator, SideFacts
-from stages.evaluation.merge_rule import PairJudgement, PairVerdict
+from stages.comparison.merge_facts import Delta, HostOperator, SideFacts
+from stages.comparison.merge_rule import PairJudgement, PairVerdict
 from stages.evaluation.report_files import report_text
 from stages.report.merge_report import MergeReport, headline
 from stages.report.merge_text import visible

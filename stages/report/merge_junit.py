@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from stages.evaluation.merge_rule import PairJudgement, PairVerdict
+from stages.comparison.merge_rule import PairJudgement, PairVerdict
 from stages.report.merge_cells import TITLES, delta_text
 from stages.report.merge_report import MergeReport, headline
 from stages.report.merge_text import xml_text

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from stages.comparison.merge_facts import Accuracy, Failure, HostOperator, SideFacts
 from stages.errors import InputError, Outcome
 from stages.evaluation.latency import LatencySummary
-from stages.evaluation.merge_facts import Accuracy, Failure, HostOperator, SideFacts
 from stages.evaluation.output_checks import OutputFacts
 from stages.evaluation.package_facts import Fallback, MemoryFacts
 from stages.evaluation.verdict import Check

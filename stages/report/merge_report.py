@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stages.evaluation.merge_rule import MergeJudgement, PairJudgement, PairVerdict
-from stages.evaluation.merge_words import percent_text
+from stages.comparison.merge_rule import MergeJudgement, PairJudgement, PairVerdict
+from stages.comparison.merge_words import percent_text
 from stages.evaluation.verdict import Verdict
 
 _COUNTED = {

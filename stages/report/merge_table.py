@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stages.evaluation.merge_facts import Metric
-from stages.evaluation.merge_rule import PairJudgement
+from stages.comparison.merge_facts import Metric
+from stages.comparison.merge_rule import PairJudgement
 from stages.report.merge_cells import ACCURACY, TITLES, cell
 from stages.report.merge_text import visible
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from stages.evaluation.drift import Drift, Move, PairDrift, Timing
+from stages.comparison.drift import Drift, Move, PairDrift, Timing
+from stages.comparison.nights import STAGES, Figure, PairNight
 from stages.evaluation.latency import ratio_text
-from stages.evaluation.nights import STAGES, Figure, PairNight
 from stages.report.markdown import escape
 from stages.units import format_bytes, format_ns
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import yaml
 
-from flows.board import Step, steps_of
-from flows.commit_plan import CommitRequest
-from flows.commit_results import CommitResult
-from flows.commit_run import process_commit
-from flows.matrix_request import MatrixRequest, MatrixResult, Standing, StepAnswer
-from flows.requests import Pair
-from flows.stage_calls import Stage
-from flows.terminal import Terminal
+from flows.project.requests import Pair
+from flows.repositories.commit_plan import CommitRequest
+from flows.repositories.commit_results import CommitResult
+from flows.repositories.commit_run import process_commit
+from flows.steps.board import Step, steps_of
+from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing, StepAnswer
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from tests.flows.fake_matrix import FakeMatrix
 from tests.flows.git_repositories import Repository, make_project, tiny_model

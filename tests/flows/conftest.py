@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flows.flow_server import API_VARIABLE, FlowServer
-from flows.places import Project
+from flows.project.places import Project
+from flows.running.flow_server import API_VARIABLE, FlowServer
 from tests.flows.command import REPOSITORY
 
 

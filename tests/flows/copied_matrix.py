@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from flows.stage_calls import Stage
+from flows.steps.stage_calls import Stage
 from stages.report.facts import FOLDERS
 from tests.flows.sample_reports import write_report
 

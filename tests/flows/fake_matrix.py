@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from flows.board import Step, steps_of
-from flows.matrix_request import MatrixResult, Standing, StepAnswer
-from flows.requests import Pair
-from flows.stage_calls import Stage
+from flows.project.requests import Pair
+from flows.steps.board import Step, steps_of
+from flows.steps.matrix_request import MatrixResult, Standing, StepAnswer
+from flows.steps.stage_calls import Stage
 from stages.errors import Outcome
 from stages.package.manifest import DIGESTED, MANIFEST, FileFacts, Manifest, print_manifest
 from tests.flows.sample_reports import LATENCY, REPORTS, write_report

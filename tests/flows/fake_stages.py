@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from flows.board import Step
-from flows.requests import RunRequest
-from flows.stage_calls import Stage, StageResult
-from flows.stage_process import StageCall
+from flows.project.requests import RunRequest
+from flows.steps.board import Step
+from flows.steps.stage_calls import Stage, StageCall, StageResult
 from stages.errors import CompileError, DeviceError, Outcome
 from stages.report.facts import FOLDERS
 from tests.flows.sample_reports import write_report

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from flows.places import Project
+from flows.project.places import Project
 
 _SETTINGS = {"init.defaultBranch": "main", "protocol.file.allow": "always", "gc.auto": "0"}
 ENVIRONMENT = {

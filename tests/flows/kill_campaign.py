@@ -21,11 +21,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flows.file_lock import file_lock
-from flows.flow_server import API_VARIABLE, FlowServer
-from flows.matrix_request import LOCK_FILE
-from flows.outcomes import MEANINGS
-from flows.places import CACHE_VARIABLE
+from flows.locks.file_lock import file_lock
+from flows.project.places import CACHE_VARIABLE
+from flows.running.flow_server import API_VARIABLE, FlowServer
+from flows.steps.matrix_request import LOCK_FILE
+from flows.terminal.outcomes import MEANINGS
 from stages.errors import Outcome
 from tests.flows.command import command_environment
 from tests.flows.matrix_project import LOG, MatrixProject, make_matrix_project

@@ -17,14 +17,14 @@ from typing import Any
 
 import yaml
 
-from flows.dvc_graph import open_graph
-from flows.matrix_request import Standing
-from flows.matrix_session import MatrixSession, NodeAnswer, forced_names
-from flows.progress import Progress
-from flows.requests import Pair
-from flows.stage_calls import Stage
-from flows.stage_command import StageCommands
-from flows.terminal import Terminal
+from flows.dvc_graph.graph import open_graph
+from flows.project.requests import Pair
+from flows.running.matrix_session import MatrixSession, NodeAnswer, forced_names
+from flows.running.stage_command import StageCommands
+from flows.steps.matrix_request import Standing
+from flows.steps.progress import Progress
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
 from stages.package.manifest import MANIFEST, print_manifest
 from stages.report.facts import FILES
 from tests.flows.command import REPOSITORY

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from flows.board import Step, steps_of
-from flows.matrix_request import MatrixRequest, MatrixResult, Standing, StepAnswer
-from flows.places import Project
-from flows.requests import Pair
-from flows.terminal import Terminal
+from flows.project.places import Project
+from flows.project.requests import Pair
+from flows.steps.board import Step, steps_of
+from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing, StepAnswer
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from stages.report.facts import FOLDERS
 from tests.flows.command import REPOSITORY

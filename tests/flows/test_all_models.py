@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.all_models import RepositoryModels, models_of_repositories
-from flows.merge_source import project_source
-from flows.places import CACHE_VARIABLE, Project
-from flows.requests import Pair
+from flows.merging.source import project_source
+from flows.project.places import CACHE_VARIABLE, Project
+from flows.project.requests import Pair
+from flows.repositories.all_models import RepositoryModels, models_of_repositories
 from tests.flows.git_repositories import ENVIRONMENT, Repository, make_project, tiny_model
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from flows import cli
-from flows.outcomes import exit_code_lines
+from flows.terminal.outcomes import exit_code_lines
 from stages.errors import HardwareSpecError, Outcome
 from tests.flows.command import REPOSITORY, command_environment, recipe
 
@@ -62,7 +62,7 @@ def test_the_command_alone_imports_nothing_heavy() -> None:
 
 
 def test_single_stages_never_import_the_flow_engine() -> None:
-    loaded = modules_after("import flows.cli, flows.stage_calls, flows.preloaded")
+    loaded = modules_after("import flows.cli, flows.steps.stage_calls, flows.running.preloaded")
     assert not loaded & {"prefect", "dvc"}
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from flows.commit_plan import CommitRequest
-from flows.commit_run import process_commit
-from flows.git import GitError
-from flows.places import CACHE_VARIABLE
-from flows.processed import MOST_ATTEMPTS, last_processed
-from flows.requests import Pair
-from flows.stage_calls import Stage
-from flows.terminal import Terminal
+from flows.git.command import GitError
+from flows.project.places import CACHE_VARIABLE
+from flows.project.requests import Pair
+from flows.repositories.commit_plan import CommitRequest
+from flows.repositories.commit_run import process_commit
+from flows.repositories.processed import MOST_ATTEMPTS, last_processed
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
 from stages.errors import HardwareSpecError, InputError, Outcome
 from tests.flows.commits import DEVICES, Commits
 from tests.flows.git_repositories import ENVIRONMENT, tiny_model
@@ -302,7 +302,7 @@ def test_a_kill_before_the_record_repeats_the_range(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("flows.commit_run.record_processed", killed)
+        patch.setattr("flows.repositories.commit_run.record_processed", killed)
         with pytest.raises(KeyboardInterrupt):
             commits.process()
     assert last_processed(commits.project, "team", "main") is None

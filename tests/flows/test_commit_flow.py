@@ -16,12 +16,12 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import commit as commit_flow
 from flows.commit import call_commit, commit
-from flows.commit_plan import CommitRequest
-from flows.flow_server import FlowServer
-from flows.git import GitError
-from flows.places import CACHE_VARIABLE, Project
-from flows.requests import Pair
-from flows.terminal import Terminal
+from flows.git.command import GitError
+from flows.project.places import CACHE_VARIABLE, Project
+from flows.project.requests import Pair
+from flows.repositories.commit_plan import CommitRequest
+from flows.running.flow_server import FlowServer
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from tests.flows.command import REPOSITORY, recipe
 from tests.flows.commits import DEVICES, Commits

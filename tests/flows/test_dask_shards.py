@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.flow_server import API_VARIABLE, FlowServer
-from flows.matrix_request import MatrixRequest, Standing
-from flows.places import CACHE_VARIABLE, Project
-from flows.shard_parameters import Checkout, ShardParameters
-from flows.terminal import Terminal
-from flows.workspace import open_workspace
+from flows.project.places import CACHE_VARIABLE, Project
+from flows.running.flow_server import API_VARIABLE, FlowServer
+from flows.steps.matrix_request import MatrixRequest, Standing
+from flows.terminal.terminal import Terminal
+from flows.workers.shard_parameters import Checkout, ShardParameters
+from flows.workspaces.workspace import open_workspace
 from stages.errors import InputError, Outcome
 from tests.flows.command import REPOSITORY
 from tests.flows.copied_matrix import make_project, ran
@@ -77,8 +77,8 @@ def _cluster(workers: int, threads: int) -> Iterator[str]:
 
 
 def test_two_dask_workers_run_the_shards(server: None, tmp_path: Path) -> None:
-    from flows.dask_shards import Cluster, run_shards
-    from flows.on_workers import WorkersRequest, run_on_workers
+    from flows.workers.dask_shards import Cluster, run_shards
+    from flows.workers.on_workers import WorkersRequest, run_on_workers
 
     assert API_VARIABLE in os.environ
     root = make_project(tmp_path / "project", ("m1", "m2"), ("h1", "h2"))
@@ -99,7 +99,7 @@ def test_two_dask_workers_run_the_shards(server: None, tmp_path: Path) -> None:
 
 
 def test_workers_with_several_threads_and_no_cluster_are_refused() -> None:
-    from flows.dask_shards import Cluster, run_shards
+    from flows.workers.dask_shards import Cluster, run_shards
 
     shard = ShardParameters(0, ())
     with _cluster(1, 3) as address, pytest.raises(InputError, match="3 threads"):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.device_lock import FOLDER_VARIABLE, device_lock, lock_folder
-from flows.file_lock import holder_of
-from flows.models import ModelRequest
-from flows.params import BenchmarkParams, Params
-from flows.places import Project
-from flows.stage_calls import benchmark, compile_package, normalize
+from flows.locks.device_lock import FOLDER_VARIABLE, device_lock, lock_folder
+from flows.locks.file_lock import holder_of
+from flows.project.models import ModelRequest
+from flows.project.params import BenchmarkParams, Params
+from flows.project.places import Project
+from flows.steps.stage_calls import benchmark, compile_package, normalize
 from stages.errors import DeviceError
 from stages.evaluation.gate_rule import Conditions, differences_between
 from tests.flows.command import REPOSITORY
@@ -79,7 +79,7 @@ def test_a_dead_device_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_two_processes_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "locks"))
     code = (
-        "import sys, time; from flows.device_lock import device_lock\n"
+        "import sys, time; from flows.locks.device_lock import device_lock\n"
         "with device_lock(['board']):\n"
         "    log = open(sys.argv[1], 'a', buffering=1)\n"
         "    log.write('begin\\n'); time.sleep(0.2); log.write('end\\n')\n"

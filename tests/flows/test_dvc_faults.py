@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from flows import dvc_claims, dvc_lockfile, leftovers
-from flows.dvc_graph import open_graph, source_prints
-from flows.matrix_request import Standing
-from flows.matrix_session import NodeAnswer
-from flows.stage_calls import Stage
+from flows.dvc_graph import claims as dvc_claims
+from flows.dvc_graph import leftovers
+from flows.dvc_graph import lockfile as dvc_lockfile
+from flows.dvc_graph.graph import open_graph, source_prints
+from flows.running.matrix_session import NodeAnswer
+from flows.steps.matrix_request import Standing
+from flows.steps.stage_calls import Stage
 from stages.errors import InputError, Outcome
 from tests.flows.matrix_project import MatrixProject, counted, make_matrix_project, standings
 
@@ -217,7 +219,7 @@ def test_a_full_disk_at_the_lockfile_keeps_the_old_one(
     assert project.status() == {}
 
 
-@pytest.mark.parametrize("place", ["dvc.output.otransfer", "flows.dvc_runs._yaml"])
+@pytest.mark.parametrize("place", ["dvc.output.otransfer", "flows.dvc_graph.runs._yaml"])
 def test_a_full_disk_at_the_cache_loses_only_that_stage(
     place: str, project: MatrixProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

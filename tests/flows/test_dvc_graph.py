@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.matrix_request import Standing
+from flows.steps.matrix_request import Standing
 from tests.flows.matrix_project import MatrixProject, counted, make_matrix_project, standings
 
 STEPS = 12  # two models on one device

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.board import steps_of
-from flows.dvc_graph import open_graph
-from flows.dvc_remote import Moved, RemoteError
-from flows.requests import Pair
-from flows.run_cache import fetch_run_cache, push_run_cache
+from flows.dvc_graph.graph import open_graph
+from flows.dvc_graph.remote import Moved, RemoteError
+from flows.project.requests import Pair
+from flows.steps.board import steps_of
+from flows.workers.run_cache import fetch_run_cache, push_run_cache
 from tests.flows.copied_matrix import make_project, ran, set_remote
 
 PAIRS = [Pair(model, "h1") for model in ("m1", "m2")]

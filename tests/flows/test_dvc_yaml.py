@@ -16,15 +16,15 @@ import grimp
 import pytest
 import yaml
 
-from flows import stage_calls
-from flows.board import Step, call_of, needs_of
-from flows.chain import CHAIN
-from flows.context import Options
-from flows.params import Params, load_params
-from flows.places import PairPlaces, Project
-from flows.requests import Pair, RunRequest, make_request
-from flows.stage_calls import Stage, StageResult
-from flows.terminal import Terminal
+from flows.project.context import Options
+from flows.project.params import Params, load_params
+from flows.project.places import PairPlaces, Project
+from flows.project.requests import Pair, RunRequest, make_request
+from flows.steps import stage_calls
+from flows.steps.board import Step, call_of, needs_of
+from flows.steps.chain import CHAIN
+from flows.steps.stage_calls import Stage, StageResult
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from stages.report.facts import FOLDERS
 from tests.flows.command import REPOSITORY, recipe_inside

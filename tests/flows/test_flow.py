@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from flows.board import Step, steps_of
-from flows.models import ModelRequest
-from flows.outcomes import worst
-from flows.params import Params
-from flows.places import Project
-from flows.requests import DeviceRequest, Pair, RunRequest
-from flows.run_session import RunSession
-from flows.running import open_session, run_session
-from flows.stage_calls import Stage, StageFailure
-from flows.terminal import Terminal
+from flows.chain_run import open_session, run_session
+from flows.project.models import ModelRequest
+from flows.project.params import Params
+from flows.project.places import Project
+from flows.project.requests import DeviceRequest, Pair, RunRequest
+from flows.running.run_session import RunSession
+from flows.steps.board import Step, steps_of
+from flows.steps.stage_calls import Stage, StageFailure
+from flows.terminal.outcomes import worst
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from tests.flows import fake_stages
 from tests.flows.command import REPOSITORY

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from flows import flow_server
-from flows.flow_server import API_VARIABLE, FlowServer, FlowServerError
+from flows.running import flow_server
+from flows.running.flow_server import API_VARIABLE, FlowServer, FlowServerError
 from stages.errors import InputError
 from tests.flows.command import command_environment
 
@@ -112,7 +112,7 @@ def test_a_process_that_has_the_dead_servers_number_is_left_alone(home: Path) ->
 STARTER = """
 import sys, time
 from pathlib import Path
-from flows import flow_server
+from flows.running import flow_server
 flow_server.server_command = lambda port: [sys.executable, "-c", "import time; time.sleep(60)"]
 flow_server.FlowServer(Path(sys.argv[1])).open()
 print("open", flush=True)

@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.github_api import GitHubError, PullRequest
-from flows.github_comment import CommentChange, append_summary, pull_request_here, put_comment
+from flows.merging.github_api import GitHubError, PullRequest
+from flows.merging.github_comment import (
+    CommentChange,
+    append_summary,
+    pull_request_here,
+    put_comment,
+)
 from stages.errors import InputError
 from tests.flows.fake_github import FakeGitHub, serving
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows import history
-from flows.history import COLUMNS, append_nights, history_file, print_nights, read_history
+from flows.nights import history
+from flows.nights.history import COLUMNS, append_nights, history_file, print_nights, read_history
+from stages.comparison.nights import PairNight
 from stages.errors import InputError, Outcome
-from stages.evaluation.nights import PairNight
-from tests.evaluation.test_drift import BROKEN, SOUND
+from tests.comparison.test_drift import BROKEN, SOUND
 from tests.flows.command import REPOSITORY, command_environment
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8)
@@ -152,8 +152,8 @@ _APPENDER = """
 import sys
 from pathlib import Path
 from dataclasses import replace
-from flows.history import append_nights
-from tests.evaluation.test_drift import SOUND
+from flows.nights.history import append_nights
+from tests.comparison.test_drift import SOUND
 print("ready", flush=True)
 for number in range(int(sys.argv[2])):
     rows = [replace(SOUND, model=f"{sys.argv[3]}{number}", hardware=str(k)) for k in range(20)]

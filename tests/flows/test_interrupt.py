@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.places import PairPlaces
+from flows.project.places import PairPlaces
 from stages.errors import Outcome
 from tests.flows import small_models
 from tests.flows.command import recipe_inside, started

@@ -21,14 +21,14 @@ from prefect.client.schemas.filters import (
 )
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.board import Step, needs_of
-from flows.flow_server import FlowServer
 from flows.matrix import run_matrix
-from flows.matrix_request import MatrixRequest, MatrixResult, Standing
-from flows.places import Project
-from flows.requests import Pair
-from flows.stage_calls import Stage
-from flows.terminal import Terminal
+from flows.project.places import Project
+from flows.project.requests import Pair
+from flows.running.flow_server import FlowServer
+from flows.steps.board import Step, needs_of
+from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
 from stages.errors import InputError, Outcome
 from tests.flows.command import REPOSITORY
 from tests.flows.matrix_project import LOG, MatrixProject, make_matrix_project

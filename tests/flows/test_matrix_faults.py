@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.places import Project
+from flows.project.places import Project
 from stages.errors import Outcome
 from tests.flows.command import REPOSITORY, command_environment
 from tests.flows.kill_campaign import COMMAND, Campaign, Moment

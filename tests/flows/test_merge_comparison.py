@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.all_models import RepositoryModels
-from flows.board import Step
-from flows.git import GitError
-from flows.merge_comparison import MatrixRunner, compare
-from flows.merge_repository import repository_source
-from flows.merge_result import MergeRequest, judge_idle, judge_request
-from flows.merge_sides import affected_pairs, plain_message
-from flows.merge_source import project_source
-from flows.places import CACHE_VARIABLE
-from flows.requests import Pair
-from flows.stage_calls import Stage
-from flows.terminal import Terminal
+from flows.git.command import GitError
+from flows.merging.comparison import MatrixRunner, compare
+from flows.merging.merge_repository import repository_source
+from flows.merging.result import MergeRequest, judge_idle, judge_request
+from flows.merging.sides import affected_pairs, plain_message
+from flows.merging.source import project_source
+from flows.project.places import CACHE_VARIABLE
+from flows.project.requests import Pair
+from flows.repositories.all_models import RepositoryModels
+from flows.steps.board import Step
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
+from stages.comparison.merge_rule import PairVerdict
 from stages.errors import InputError, Outcome
-from stages.evaluation.merge_rule import PairVerdict
 from stages.report.merge_report import MergeReport, headline
 from tests.flows.git_repositories import ENVIRONMENT, Repository
 from tests.flows.merge_project import (

@@ -22,14 +22,14 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.engine import drain
-from flows.flow_server import FlowServer
 from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, call_merge_gate
-from flows.merge_result import MergeGateResult, MergeRequest
-from flows.places import CACHE_VARIABLE, PairPlaces, Project
-from flows.terminal import Terminal
+from flows.merging.result import MergeGateResult, MergeRequest
+from flows.project.places import CACHE_VARIABLE, PairPlaces, Project
+from flows.running.engine import drain
+from flows.running.flow_server import FlowServer
+from flows.terminal.terminal import Terminal
+from stages.comparison.merge_rule import PairVerdict
 from stages.errors import Outcome
-from stages.evaluation.merge_rule import PairVerdict
 from stages.gate import accept_baseline
 from tests.flows.command import REPOSITORY, recipe
 from tests.flows.git_repositories import Repository

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-import flows.engine
 import flows.merge_gate
-import flows.merge_result
-from flows.merge_result import MergeGateResult, MergeRequest
-from flows.places import Project
-from flows.terminal import Terminal
-from stages.evaluation.merge_facts import PairSides
-from stages.evaluation.merge_rule import MergeLimits, judge_merge
+import flows.merging.result
+import flows.running.engine
+from flows.merging.result import MergeGateResult, MergeRequest
+from flows.project.places import Project
+from flows.terminal.terminal import Terminal
+from stages.comparison.merge_facts import PairSides
+from stages.comparison.merge_rule import MergeLimits, judge_merge
 from stages.report.merge_markdown import merge_markdown
 from stages.report.merge_report import MergeReport, headline
-from tests.evaluation.merge_cases import GRAVITY, SOFTSIGN, side, sides
+from tests.comparison.merge_cases import GRAVITY, SOFTSIGN, side, sides
 from tests.flows.command import Ended, recipe_inside
 from tests.flows.fake_github import FakeGitHub, serving
 
@@ -51,8 +51,10 @@ class Gate:
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     made = Gate(tmp_path)
     monkeypatch.setattr(flows.merge_gate, "call_merge_gate", made.call)
-    monkeypatch.setattr(flows.merge_result, "judge_idle", lambda *_: None)
-    monkeypatch.setattr(flows.engine, "flow_engine", lambda project: contextlib.nullcontext())
+    monkeypatch.setattr(flows.merging.result, "judge_idle", lambda *_: None)
+    monkeypatch.setattr(
+        flows.running.engine, "flow_engine", lambda project: contextlib.nullcontext()
+    )
     for name in ("GITHUB_STEP_SUMMARY", "GITHUB_EVENT_PATH"):
         monkeypatch.delenv(name, raising=False)
     return made

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.external_data import KnownLocations, external_locations
-from flows.model_changes import ModelChanges, changes, last_change
-from flows.model_placing import place_models
-from flows.model_repository import Mirror, RepositoryConfig
-from flows.model_tree import read_models
+from flows.repositories.external_data import KnownLocations, external_locations
+from flows.repositories.model_changes import ModelChanges, changes, last_change
+from flows.repositories.model_placing import place_models
+from flows.repositories.model_repository import Mirror, RepositoryConfig
+from flows.repositories.model_tree import read_models
 from stages.errors import InputError
 from tests.flows.git_repositories import ENVIRONMENT, Repository, tiny_model
 

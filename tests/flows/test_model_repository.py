@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from flows.git import GitError, is_ancestor, merge_base
-from flows.model_repository import (
+from flows.git.command import GitError, is_ancestor, merge_base
+from flows.project.places import CACHE_VARIABLE, Project
+from flows.repositories.model_repository import (
     Mirror,
     RepositoryConfig,
     find_repository,
     load_repositories,
     open_mirror,
 )
-from flows.places import CACHE_VARIABLE, Project
 from stages.errors import InputError
 from tests.flows.git_repositories import ENVIRONMENT, Repository
 
@@ -224,8 +224,8 @@ def test_locks_that_a_killed_git_left(project: Project, models: Repository) -> N
 
 def test_two_processes_at_once(project: Project, models: Repository) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom flows.places import Project\n"
-        "from flows.model_repository import RepositoryConfig, open_mirror\n"
+        "import sys\nfrom pathlib import Path\nfrom flows.project.places import Project\n"
+        "from flows.repositories.model_repository import RepositoryConfig, open_mirror\n"
         "root, url = sys.argv[1:]\n"
         "config = RepositoryConfig('team', url, 'main', ('**/*.onnx',), None, None)\n"
         "print(open_mirror(Project(Path(root)), config).head())\n"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.flow_server import API_VARIABLE, FlowServer
-from flows.places import CACHE_VARIABLE, Project
+from flows.project.places import CACHE_VARIABLE, Project
+from flows.running.flow_server import API_VARIABLE, FlowServer
 from tests.flows.command import REPOSITORY
 from tests.flows.documented_session import Ended, Step, check_shown, read_steps, run_session
 from tests.flows.git_repositories import ENVIRONMENT, Repository

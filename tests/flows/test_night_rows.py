@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.matrix_request import Standing
-from flows.night_rows import begin_night, night_rows, pairs_that_ran, project_commit
-from flows.places import Project
-from flows.requests import Pair
-from flows.stage_calls import Stage
+from flows.nights.rows import begin_night, night_rows, pairs_that_ran, project_commit
+from flows.project.places import Project
+from flows.project.requests import Pair
+from flows.steps.matrix_request import Standing
+from flows.steps.stage_calls import Stage
 from stages.errors import Outcome
 from tests.flows.fake_matrix import FakeMatrix, manifest_of
 

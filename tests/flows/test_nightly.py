@@ -14,17 +14,17 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import nightly as nightly_flow
-from flows.engine import drain
-from flows.flow_server import FlowServer
-from flows.history import append_nights, history_file, read_history
-from flows.matrix_request import MatrixRequest, MatrixResult, Standing
-from flows.night_conclusion import NightResult
 from flows.nightly import call_nightly
-from flows.places import Project
-from flows.requests import Pair
-from flows.shard_parameters import Crew
-from flows.stage_calls import Stage
-from flows.terminal import Terminal
+from flows.nights.conclusion import NightResult
+from flows.nights.history import append_nights, history_file, read_history
+from flows.project.places import Project
+from flows.project.requests import Pair
+from flows.running.engine import drain
+from flows.running.flow_server import FlowServer
+from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
+from flows.workers.shard_parameters import Crew
 from stages.errors import InputError, Outcome
 from tests.flows.command import REPOSITORY
 from tests.flows.fake_matrix import FakeMatrix

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.flow_server import API_VARIABLE, FlowServer
-from flows.history import history_file, read_history
-from flows.places import Project
+from flows.nights.history import history_file, read_history
+from flows.project.places import Project
+from flows.running.flow_server import API_VARIABLE, FlowServer
 from stages.errors import Outcome
 from tests.flows.command import REPOSITORY, Ended, recipe
 from tests.flows.matrix_project import MatrixProject, make_matrix_project

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from flows import on_workers
-from flows.matrix_request import RESULTS_FOLDER, MatrixRequest, MatrixResult
-from flows.on_workers import WorkersRequest, model_bytes, run_on_pool, stale_pairs
-from flows.places import Project
-from flows.requests import Pair
-from flows.shard_parameters import Checkout, Crew
-from flows.stage_calls import Stage
-from flows.terminal import Terminal
+from flows.project.places import Project
+from flows.project.requests import Pair
+from flows.steps.matrix_request import RESULTS_FOLDER, MatrixRequest, MatrixResult
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
+from flows.workers import on_workers
+from flows.workers.on_workers import WorkersRequest, model_bytes, run_on_pool, stale_pairs
+from flows.workers.shard_parameters import Checkout, Crew
 from stages.errors import InputError
 from tests.flows.copied_matrix import make_project
 
@@ -64,7 +64,7 @@ def test_only_stale_pairs_are_dealt_out(root: Path) -> None:
 
 
 def _run_everything(root: Path) -> None:
-    from flows.dvc_graph import open_graph
+    from flows.dvc_graph.graph import open_graph
 
     with open_graph(root) as graph:
         for name in graph.select():

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.board import Step
-from flows.flow_server import API_VARIABLE, FlowServer
-from flows.matrix_request import MatrixRequest, MatrixResult, Standing
-from flows.places import CACHE_VARIABLE, ROOT_VARIABLE, Project
-from flows.shard_parameters import Checkout
-from flows.stage_calls import Stage
-from flows.terminal import Terminal
-from flows.workspace import open_workspace
+from flows.project.places import CACHE_VARIABLE, ROOT_VARIABLE, Project
+from flows.running.flow_server import API_VARIABLE, FlowServer
+from flows.steps.board import Step
+from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
+from flows.workers.shard_parameters import Checkout
+from flows.workspaces.workspace import open_workspace
 from stages.errors import InputError, Outcome
 from tests.flows.command import REPOSITORY
 from tests.flows.copied_matrix import make_project, ran
@@ -100,8 +100,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _run(
     root: Path, shards: int, absence_seconds: float = 120.0, pool: str = POOL
 ) -> tuple[Path, MatrixResult]:
-    from flows.on_workers import WorkersRequest, run_on_workers
-    from flows.worker_pool import Pool, run_shards
+    from flows.workers.on_workers import WorkersRequest, run_on_workers
+    from flows.workers.worker_pool import Pool, run_shards
 
     project = Project(root)
     with open_workspace(project, "nightly", None) as folder:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from flows.outcomes import GRAVITY, MEANINGS, exit_code_lines, printable, report_bug, worst
+from flows.terminal.outcomes import GRAVITY, MEANINGS, exit_code_lines, printable, report_bug, worst
 from stages.errors import Outcome
 
 

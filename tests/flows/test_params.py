@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.params import MatrixParams, Params, check_matrix, load_params
-from flows.places import Project
+from flows.project.params import MatrixParams, Params, check_matrix, load_params
+from flows.project.places import Project
 from stages.errors import InputError
 
 

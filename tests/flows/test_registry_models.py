@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import pytest
 
-from flows.board import call_of, steps_of
-from flows.context import Options
-from flows.requests import Pair, make_request
-from flows.terminal import Terminal
+from flows.project.context import Options
+from flows.project.requests import Pair, make_request
+from flows.steps.board import call_of, steps_of
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from stages.normalizer.samples import load_samples
 from tests.flows import small_models

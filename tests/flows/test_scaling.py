@@ -14,11 +14,10 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows import scaling_tables as tables
-from flows.places import find_project
-from flows.scaling import page
-from flows.scaling_costs import Costs, Task, Work, makespan, measured_costs
-from flows.scaling_load import (
+from flows.project.places import find_project
+from flows.scaling import tables as tables
+from flows.scaling.costs import Costs, Task, Work, makespan, measured_costs
+from flows.scaling.load import (
     Assumptions,
     Change,
     History,
@@ -27,7 +26,7 @@ from flows.scaling_load import (
     make_commits,
     profiles,
 )
-from flows.scaling_measure import (
+from flows.scaling.measure import (
     Measured,
     MeasuredCost,
     MeasuredFile,
@@ -35,9 +34,10 @@ from flows.scaling_measure import (
     read_measured,
     write_measured,
 )
-from flows.scaling_queue import Farm, night_shard_seconds, open_machines, simulate
-from flows.scaling_store import distinct_copies, model_volumes
-from flows.stage_calls import Stage
+from flows.scaling.queue import Farm, night_shard_seconds, open_machines, simulate
+from flows.scaling.report import page
+from flows.scaling.store import distinct_copies, model_volumes
+from flows.steps.stage_calls import Stage
 
 SMALL = Assumptions(models=40, devices=2, repository_models=10, profiles=(("a", 0.5), ("b", 0.5)))
 SECONDS = {

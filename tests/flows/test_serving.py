@@ -20,8 +20,8 @@ import yaml
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.flow_server import server_command
-from flows.places import Project
+from flows.project.places import Project
+from flows.running.flow_server import server_command
 from flows.serving import PUSHED, ServeOptions, make_deployments, pause_others
 from stages.errors import InputError, Outcome
 from tests.flows.command import REPOSITORY, command_environment, recipe

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.places import find_project
-from flows.requests import Pair
-from flows.scaling_costs import Work, measured_costs
-from flows.scaling_load import Assumptions
-from flows.scaling_measure import data_folder, read_measured
-from flows.shard_parameters import Checkout, Crew, ShardParameters, crew_of, read_parameters
-from flows.shards import PAIR_BYTES, Shard, split
-from flows.stage_calls import Stage
+from flows.project.places import find_project
+from flows.project.requests import Pair
+from flows.scaling.costs import Work, measured_costs
+from flows.scaling.load import Assumptions
+from flows.scaling.measure import data_folder, read_measured
+from flows.steps.stage_calls import Stage
+from flows.workers.shard_parameters import Checkout, Crew, ShardParameters, crew_of, read_parameters
+from flows.workers.shards import PAIR_BYTES, Shard, split
 from stages.errors import InputError
 
 MODELS = st.dictionaries(

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from flows.slots import Slots
+from flows.running.slots import Slots
 
 
 def test_the_most_urgent_of_those_that_wait_is_next() -> None:

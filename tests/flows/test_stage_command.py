@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.file_lock import file_lock
-from flows.stage_command import CommandEnd, StageCommands, has_our_code, recipe_arguments
+from flows.locks.file_lock import file_lock
+from flows.running.stage_command import CommandEnd, StageCommands, has_our_code, recipe_arguments
 from stages.errors import Outcome
 from tests.flows.command import REPOSITORY, command_environment
 
@@ -116,8 +116,8 @@ def test_a_folder_with_other_code_has_its_commands_run_with_it(tmp_path: Path) -
 _KILLED = """
 import os, sys
 from pathlib import Path
-from flows.file_lock import file_lock
-from flows.stage_command import StageCommands
+from flows.locks.file_lock import file_lock
+from flows.running.stage_command import StageCommands
 
 folder = Path(sys.argv[1])
 with file_lock(folder / "lock", "the test") as lock:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.stage_calls import Stage, StageFailure, StageResult
-from flows.stage_process import StageProcesses
+from flows.running.stage_process import StageProcesses
+from flows.steps.stage_calls import Stage, StageFailure, StageResult
 from stages.errors import Outcome
 from tests.flows import fake_stages
 

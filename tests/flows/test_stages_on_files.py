@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.places import PairPlaces
+from flows.project.places import PairPlaces
 from stages.errors import Outcome
 from stages.normalizer.reference import OnnxRuntimeReference
 from stages.normalizer.samples import load_samples

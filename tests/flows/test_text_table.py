@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from flows.text_table import make_table, plain_cells
+from flows.terminal.text_table import make_table, plain_cells
 
 
 def test_a_name_brings_neither_markup_nor_control_characters() -> None:

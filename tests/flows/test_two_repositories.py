@@ -24,12 +24,12 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.dead_runs import own_tag
-from flows.engine import flow_engine
-from flows.path_prints import signature_of
-from flows.places import CACHE_VARIABLE, ROOT_VARIABLE, PairPlaces, Project
-from flows.processed import last_processed
-from flows.workspace import workspace_folder
+from flows.dvc_graph.path_prints import signature_of
+from flows.project.places import CACHE_VARIABLE, ROOT_VARIABLE, PairPlaces, Project
+from flows.repositories.processed import last_processed
+from flows.running.dead_runs import own_tag
+from flows.running.engine import flow_engine
+from flows.workspaces.workspace import workspace_folder
 from stages.errors import Outcome
 from stages.gate import accept_baseline
 from tests.flows.command import REPOSITORY, Ended, recipe_inside

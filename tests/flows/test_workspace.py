@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.file_lock import file_lock, holder_of
-from flows.git import GitError
-from flows.overlay import Overlay
-from flows.places import CACHE_VARIABLE, Project
-from flows.workspace import open_workspace
+from flows.git.command import GitError
+from flows.locks.file_lock import file_lock, holder_of
+from flows.project.places import CACHE_VARIABLE, Project
+from flows.workspaces.overlay import Overlay
+from flows.workspaces.workspace import open_workspace
 from stages.errors import InputError
 from tests.flows.git_repositories import ENVIRONMENT, Repository, make_project
 
@@ -324,7 +324,8 @@ def test_the_second_waits_and_says_for_whom(made: tuple[Repository, Project]) ->
 def test_a_killed_process_frees_its_lock(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom flows.file_lock import file_lock\n"
+        "import sys, time\nfrom pathlib import Path\n"
+        "from flows.locks.file_lock import file_lock\n"
         f"with file_lock(Path({str(lock)!r}), 'it'):\n"
         "    print('held', flush=True)\n    time.sleep(60)\n"
     )
@@ -350,9 +351,9 @@ def test_a_killed_process_frees_its_lock(tmp_path: Path) -> None:
 _SWITCHER = """
 import sys
 from pathlib import Path
-from flows.overlay import Overlay
-from flows.places import Project
-from flows.workspace import open_workspace
+from flows.workspaces.overlay import Overlay
+from flows.project.places import Project
+from flows.workspaces.workspace import open_workspace
 root = Path(sys.argv[1])
 while True:
     for seed, tree in enumerate(sys.argv[2:]):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 
-from flows.places import Project
+from flows.project.places import Project
 from tests.flows.command import REPOSITORY
 from tests.flows.git_repositories import Repository
 from tests.flows.merge_project import activated, write_model

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from stages.comparison.merge_facts import Accuracy, Failure, PairSides, SideFacts
+from stages.comparison.merge_rule import MergeLimits, judge_merge
 from stages.errors import InputError, Outcome
-from stages.evaluation.merge_facts import Accuracy, Failure, PairSides, SideFacts
-from stages.evaluation.merge_rule import MergeLimits, judge_merge
 from stages.report.facts import FOLDERS
 from stages.report.merge_json import merge_json
 from stages.report.merge_junit import merge_junit
@@ -23,7 +23,7 @@ from stages.report.merge_markdown import MOST_CHARACTERS, marker, merge_markdown
 from stages.report.merge_reading import read_side
 from stages.report.merge_report import MergeReport, headline
 from stages.report.merge_text import code_block, html_literal, literal, xml_text
-from tests.evaluation.merge_cases import (
+from tests.comparison.merge_cases import (
     GRAVITY,
     HOT_TAIL,
     INACCURATE,

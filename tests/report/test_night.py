@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stages.comparison.drift import Drift, compare_nights
 from stages.errors import Outcome
-from stages.evaluation.drift import Drift, compare_nights
 from stages.report.night import NightHeading, night_headline, night_markdown, night_table
-from tests.evaluation.test_drift import BROKEN, SOUND
+from tests.comparison.test_drift import BROKEN, SOUND
 
 HEADING = NightHeading("2026-01-02", 20260102, "0123456789abcdef+changes", 3)
 

@@ -1,0 +1,1 @@
+"""What the pipeline itself costs; `make bench`."""

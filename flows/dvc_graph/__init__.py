@@ -1,0 +1,1 @@
+"""DVC's graph and store. The only room that touches DVC's internals."""

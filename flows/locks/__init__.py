@@ -1,0 +1,1 @@
+"""Locks that one process holds, and a killed one leaves free."""

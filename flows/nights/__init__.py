@@ -1,0 +1,1 @@
+"""Nights: what they measured, and the history."""

@@ -1,0 +1,1 @@
+"""Model repositories: other Git repositories, and what their commits changed."""

@@ -1,0 +1,1 @@
+"""How many machines a fleet of models takes: a simulation of queue and store."""

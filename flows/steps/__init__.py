@@ -1,0 +1,1 @@
+"""Steps: one stage of one pair each, what they need, and what came of them."""

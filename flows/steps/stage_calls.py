@@ -1,0 +1,178 @@
+"""One call a stage: files and parameters in, a one-line result out.
+
+The commands call these directly, the flow calls them in worker processes; so everything that goes
+in or comes out can be pickled, and each stage is imported only where it runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from flows.project.models import ModelRequest
+from flows.project.params import Params
+from stages.errors import Outcome
+from stages.report import figures
+
+
+class Stage(StrEnum):
+    """The six stages, in order, named as their files in `stages/`."""
+
+    NORMALIZE = "normalize"
+    COMPILE = "compile"
+    VALIDATE = "validate"
+    BENCHMARK = "benchmark"
+    GATE = "gate"
+    THERMAL_STRESS = "thermal_stress"
+
+
+PASS = "PASS"
+FAIL = "FAIL"
+FAILED_OUTCOMES = {
+    Stage.VALIDATE: Outcome.VALIDATION_FAILED,
+    Stage.GATE: Outcome.GATE_FAILED,
+    Stage.THERMAL_STRESS: Outcome.STRESS_FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What one stage came to. `seconds` is wall time, shown and never written to a report."""
+
+    stage: Stage
+    verdict: str
+    outcome: Outcome
+    figure: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageFailure:
+    """Why a stage gave no result. `details` holds the traceback of a bug of ours; `signal` names
+    what ended its process."""
+
+    outcome: Outcome
+    message: str
+    details: str = ""
+    signal: str = ""
+
+
+StageCall = Callable[[], StageResult]
+
+
+def normalize(
+    model: ModelRequest, out: Path, bindings: Mapping[str, int], params: Params
+) -> StageResult:
+    """Fetches or builds the model where it must, and runs the stage."""
+    from stages.normalize import normalize as run
+    from stages.normalizer.registry import load_registry, resolve
+
+    def work() -> str:
+        source = resolve(model.word, load_registry(model.project.registry), model.project.cache)
+        if model.samples is not None:
+            source = replace(source, samples=model.samples)
+        wanted = params.normalize
+        run(source, out, bindings=bindings, seed=wanted.seed, sample_count=wanted.sample_count)
+        return PASS
+
+    return _timed(Stage.NORMALIZE, work, out)
+
+
+def compile_package(
+    normalized: Path, spec: Path, package: Path, quantization: Path | None
+) -> StageResult:
+    """Runs the stage."""
+    from stages.compile import compile_model as run
+
+    def work() -> str:
+        run(normalized, spec, package, quantization=quantization)
+        return PASS
+
+    return _timed(Stage.COMPILE, work, package)
+
+
+def validate(package: Path, normalized: Path, spec: Path, out: Path, params: Params) -> StageResult:
+    """Runs the stage with the limits of the parameters."""
+    from stages.validate import ValidationLimits
+    from stages.validate import validate as run
+
+    limits = ValidationLimits(**params.validate_.model_dump())
+
+    def work() -> str:
+        return run(package, normalized, spec, out, limits=limits).verdict
+
+    return _timed(Stage.VALIDATE, work, out)
+
+
+def benchmark(package: Path, spec: Path, out: Path, params: Params) -> StageResult:
+    """Runs the stage; on a real device where the parameters name one, one run at a time there."""
+    import shlex
+
+    from flows.locks.device_lock import device_lock
+    from stages.benchmark import benchmark as run
+
+    wanted = params.benchmark
+    command = shlex.split(wanted.commands.get(spec.stem, ""))
+
+    def work() -> str:
+        with device_lock(command):
+            run(
+                package,
+                spec,
+                out,
+                runs=wanted.runs,
+                warmup=wanted.warmup,
+                seed=wanted.seed,
+                command=command,
+            )
+        return PASS
+
+    return _timed(Stage.BENCHMARK, work, out)
+
+
+def gate(
+    measured: Path, validated: Path, baseline: Path | None, out: Path, params: Params
+) -> StageResult:
+    """Runs the stage with the limits of the parameters."""
+    from stages.gate import GateLimits
+    from stages.gate import gate as run
+
+    limits = GateLimits(**params.gate.model_dump())
+
+    def work() -> str:
+        return run(measured, validated, baseline, out, limits=limits).verdict
+
+    return _timed(Stage.GATE, work, out)
+
+
+def thermal_stress(package: Path, spec: Path, out: Path, params: Params) -> StageResult:
+    """Runs the stage with the limits of the parameters."""
+    from stages.thermal_stress import StressLimits
+    from stages.thermal_stress import thermal_stress as run
+
+    stress = params.thermal_stress
+    limits = StressLimits(max_p99_over_p50=stress.max_p99_over_p50)
+
+    def work() -> str:
+        return run(
+            package,
+            spec,
+            out,
+            runs=stress.runs,
+            seed=stress.seed,
+            junction_celsius=stress.junction_celsius,
+            limits=limits,
+        ).verdict
+
+    return _timed(Stage.THERMAL_STRESS, work, out)
+
+
+def _timed(stage: Stage, work: Callable[[], str], out: Path) -> StageResult:
+    started = time.perf_counter()
+    verdict = str(work())
+    outcome = FAILED_OUTCOMES[stage] if verdict == FAIL else Outcome.PASSED
+    seconds = time.perf_counter() - started
+    return StageResult(stage, verdict, outcome, figures.main_figure(stage, out), seconds)

@@ -1,0 +1,1 @@
+"""Many machines: shards on work pools and on Dask, sharing the run-cache."""

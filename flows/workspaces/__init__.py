@@ -1,0 +1,1 @@
+"""Workspaces: the project as of some Git tree, in a folder of its own."""
