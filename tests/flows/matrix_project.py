@@ -135,9 +135,14 @@ class MatrixProject(DvcProject):
         """What lies in results/."""
         return contents(self.root / "results")
 
-    def cache(self) -> dict[str, bytes]:
-        """DVC's cache: the files by their hash, and the run-cache."""
-        return contents(self.root / ".dvc" / "cache")
+    def cache(self) -> dict[str, Any]:
+        """DVC's cache: the files by their hash, and what the run-cache's entries say; DVC folds
+        long lines elsewhere."""
+        folder = self.root / ".dvc" / "cache"
+        entries = contents(folder / "runs")
+        return contents(folder / "files") | {
+            name: yaml.safe_load(entry) for name, entry in entries.items()
+        }
 
     def lose_results(self) -> None:
         """What a fresh clone lacks, but for the cache."""
