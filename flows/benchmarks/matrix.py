@@ -24,6 +24,7 @@ from pathlib import Path
 import psutil
 import yaml
 
+from flows.nights.idle_night import fresh_matrix
 from flows.project.files import write_beside
 from flows.project.places import CACHE_VARIABLE, PairPlaces, Project, find_project
 from flows.running.engine import flow_engine
@@ -179,14 +180,16 @@ def _make_pair(out: Path, project: Project) -> None:
 
 
 def _run(root: Path) -> None:
-    """One run, for `measure`."""
+    """One run, for `measure`: as `recipe flow nightly --only-stale` goes about it."""
     began, own = time.monotonic(), _cpu_seconds(resource.RUSAGE_SELF)
-    with flow_engine(Project(root)):
-        from flows.matrix import run_matrix
+    result, server_seconds = fresh_matrix(root), 0.0
+    if result is None:
+        with flow_engine(Project(root)):
+            from flows.matrix import run_matrix
 
-        result = run_matrix(MatrixRequest(root), Terminal(quiet=True))
-        server = FlowServer(Project(root).cache / "prefect").find_running()
-        server_seconds = sum(psutil.Process(server).cpu_times()[:2]) if server else 0.0
+            result = run_matrix(MatrixRequest(root), Terminal(quiet=True))
+            server = FlowServer(Project(root).cache / "prefect").find_running()
+            server_seconds = sum(psutil.Process(server).cpu_times()[:2]) if server else 0.0
     if result.outcome is not Outcome.PASSED:
         raise SystemExit(f"the run under test ended with {result.outcome.name}")
     ran = sum(answer.standing is Standing.RAN for answer in result.answers.values())

@@ -226,7 +226,7 @@ class DvcGraph:
                     stage = self._done[name]
                     by_lockfile.setdefault(stage.dvcfile._lockfile.path, []).append(stage)
             for path, stages in by_lockfile.items():
-                write_lockfile(self._repo, Path(path), stages)
+                write_lockfile(Path(path), stages)
             self._done.clear()
 
     @property

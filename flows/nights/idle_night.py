@@ -22,7 +22,7 @@ def idle_night(project: Project) -> NightResult | None:
         InputError: no DVC project, or dvc.yaml, params.yaml or dvc.lock is wrong.
     """
     params = load_params(project.params)
-    matrix = _fresh_matrix(project.root.resolve())
+    matrix = fresh_matrix(project.root.resolve())
     if matrix is None:
         return None
     now = datetime.now().astimezone()
@@ -30,7 +30,7 @@ def idle_night(project: Project) -> NightResult | None:
     return conclude(project, params.nightly, measured_stale(matrix, night))
 
 
-def _fresh_matrix(root: Path) -> MatrixResult | None:
+def fresh_matrix(root: Path) -> MatrixResult | None:
     """What all steps came to; None where one is stale, or its report can't be read."""
     with open_graph(root) as graph:
         order = graph.select()
