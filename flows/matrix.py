@@ -15,6 +15,7 @@ from prefect import Task, flow, get_run_logger, tags, task
 from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.context import TagsContext
 from prefect.futures import PrefectFuture, wait
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
@@ -30,7 +31,6 @@ from flows.running.cores import usable_cores
 from flows.running.interrupts import stopped_by_interrupt
 from flows.running.matrix_session import MatrixSession, NodeAnswer, forced_names
 from flows.running.stage_command import StageCommands
-from flows.steps.board import Step
 from flows.steps.matrix_request import LOCK_FILE, MatrixRequest, MatrixResult, Standing
 from flows.steps.matrix_table import matrix_rows
 from flows.steps.progress import Progress
@@ -154,10 +154,12 @@ def matrix(workspace: str, models: list[str], hardware: list[str]) -> State[Any]
     """The stale steps of these models and devices, in a workspace."""
     session = _session.get()
     futures: dict[str, PrefectFuture[Any]] = {}
-    for name in session.stale:
-        node = session.graph.nodes[name]
-        needed = [allow_failure(futures[need]) for need in node.needs if need in futures]
-        futures[name] = _task_of(node).submit(name, wait_for=needed)
+    # The flow run has tags, its tasks don't: Prefect asks its server for a place for each of them.
+    with TagsContext(current_tags=set()):
+        for name in session.stale:
+            node = session.graph.nodes[name]
+            needed = [allow_failure(futures[need]) for need in node.needs if need in futures]
+            futures[name] = _task_of(node).submit(name, wait_for=needed)
     wait(list(futures.values()))
     result = session.result()
     create_table_artifact(
@@ -173,13 +175,7 @@ def matrix(workspace: str, models: list[str], hardware: list[str]) -> State[Any]
 def _task_of(node: Node) -> Task[..., Any]:
     name = printable(node.name if node.step is None else f"{node.step.stage} {node.step.subject}")
     kind = "other" if node.step is None else node.step.stage.value
-    return _TASKS[kind].with_options(
-        task_run_name=name.replace("{", "{{").replace("}", "}}"), tags=_tags(node.step)
-    )
-
-
-def _tags(step: Step | None) -> list[str]:
-    return [] if step is None else [tag for tag in (step.model, step.hardware) if tag]
+    return _TASKS[kind].with_options(task_run_name=name.replace("{", "{{").replace("}", "}}"))
 
 
 def _take(name: str) -> State[Any]:

@@ -6,8 +6,9 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -69,8 +70,14 @@ def read_report(path: Path, kind: type[Report], command: str) -> Report:
             f"the report can't be read: {error.strerror}", where=str(path), hint=hint
         ) from error
     try:
-        return TypeAdapter(kind).validate_json(content, strict=True)
+        return cast(Report, _reader(cast(Any, kind)).validate_json(content, strict=True))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the report"
         raise InputError(f"{key}: {first['msg'].lower()}", where=str(path), hint=hint) from error
+
+
+@cache
+def _reader(kind: type[Any]) -> TypeAdapter[Any]:
+    """Making one costs more than all that it reads."""
+    return TypeAdapter(kind)

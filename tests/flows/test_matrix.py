@@ -120,7 +120,7 @@ def test_all_of_it_in_order_with_names_tags_and_a_table(
     assert flow_run.state.message == f"PASSED: {STEPS} ran"
     assert {task.name for task in tasks} == {f"{s.stage} {s.subject}" for s in result.answers}
     gate = next(task for task in tasks if task.name == "gate m1 on h0")
-    assert {"m1", "h0"} <= set(gate.tags)
+    assert not gate.tags  # each would cost a question to the server
     rows = json.loads(artifact.data)
     assert [(row["model"], row["device"]) for row in rows] == [
         (p.model, p.hardware) for p in result.pairs()
