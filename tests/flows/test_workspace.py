@@ -23,6 +23,10 @@ from stages.errors import InputError
 from tests.flows.git_repositories import ENVIRONMENT, Repository, make_project
 
 
+OF_DVC = str(Path(".dvc", "tmp", "x"))
+"""A file that DVC keeps for itself."""
+
+
 @pytest.fixture(autouse=True)
 def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CACHE_VARIABLE, raising=False)
@@ -122,7 +126,7 @@ def test_results_and_lock_stay_and_strangers_go(made: tuple[Repository, Project]
     with open_workspace(project, "base", "HEAD") as folder:
         assert (folder / "dvc.lock").read_text() == "of the tree\n"
         (folder / "dvc.lock").write_text("of a run\n")
-        for path in ("results/a/b.csv", ".dvc/tmp/x", "stages/__pycache__/compile.pyc",
+        for path in ("results/a/b.csv", OF_DVC, "stages/__pycache__/compile.pyc",
                      "gone/__pycache__/old.pyc", "stray/deep/file", "stray.txt"):  # fmt: skip
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text("x")
@@ -135,7 +139,7 @@ def test_results_and_lock_stay_and_strangers_go(made: tuple[Repository, Project]
     assert held.pop("dvc.lock") == b"of a run\n"
     assert set(held) - set(tracked(repository)) == {
         "results/a/b.csv",
-        ".dvc/tmp/x",
+        OF_DVC,
         "stages/__pycache__/compile.pyc",
     }
     assert held["stages/compile.py"] == b"VERSION = 1\n"
