@@ -22,7 +22,6 @@ from flows.workspaces.workspace import open_workspace
 from stages.errors import InputError
 from tests.flows.git_repositories import ENVIRONMENT, Repository, make_project
 
-
 OF_DVC = str(Path(".dvc", "tmp", "x"))
 """A file that DVC keeps for itself."""
 
