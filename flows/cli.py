@@ -12,7 +12,7 @@ import typer
 from flows.arguments import Quiet, spread_bindings
 from flows.commands import baseline, catalogue, flow, inspect, run, serve, stage
 from flows.project.context import Options
-from flows.running.interrupts import must_not_wait
+from flows.running.interrupts import comes_of_interrupt, must_not_wait
 from flows.terminal.outcomes import exit_code_lines, report_bug, report_error
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome, RecipeError
@@ -57,13 +57,17 @@ def call(arguments: Sequence[str]) -> Outcome | int:
         app(spread_bindings(arguments), prog_name="recipe")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else Outcome.INTERNAL_ERROR
-    except RecipeError as error:
-        return report_error(error)
-    except KeyboardInterrupt:
-        return Outcome.INTERRUPTED
-    except Exception as error:
-        return report_bug(error)
+    except (KeyboardInterrupt, Exception) as error:
+        return _meaning(error)
     return Outcome.PASSED
+
+
+def _meaning(error: BaseException) -> Outcome:
+    if comes_of_interrupt(error):
+        return Outcome.INTERRUPTED
+    if isinstance(error, RecipeError):
+        return report_error(error)
+    return report_bug(error)
 
 
 def main() -> None:

@@ -40,6 +40,20 @@ def must_not_wait() -> bool:
     return _forsaken.is_set()
 
 
+def comes_of_interrupt(error: BaseException) -> bool:
+    """Whether an interrupt lies behind the error: extensions turn one that meets them while they're
+    imported, or called back, into an error of their own kind.
+    """
+    seen: list[BaseException] = []
+    behind: BaseException | None = error
+    while behind is not None and behind not in seen:
+        if isinstance(behind, KeyboardInterrupt):
+            return True
+        seen.append(behind)
+        behind = behind.__cause__ or behind.__context__
+    return False
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Meanwhile an interrupt stops what has asked for it, and raises KeyboardInterrupt here."""
@@ -51,9 +65,11 @@ def interruptible() -> Iterator[None]:
     before = {number: signal.signal(number, interrupt) for number in _HEARD}
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not comes_of_interrupt(error):
+            raise
         print("interrupted: finished stages keep their results", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

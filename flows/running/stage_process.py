@@ -18,6 +18,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import FrameType
 from typing import TypeVar, cast
 
+from flows.running.interrupts import comes_of_interrupt
 from flows.steps.stage_calls import StageFailure
 from stages.errors import Outcome, RecipeError
 
@@ -124,9 +125,11 @@ def _serve(call: Callable[[], object], sender: Connection) -> None:
 def _attempt(call: Callable[[], object]) -> object:
     try:
         return call()
-    except RecipeError as error:
-        return StageFailure(error.outcome, str(error))
     except Exception as error:
+        if comes_of_interrupt(error):
+            raise KeyboardInterrupt from error
+        if isinstance(error, RecipeError):
+            return StageFailure(error.outcome, str(error))
         summary = f"{type(error).__name__}: {error}"
         return StageFailure(
             Outcome.INTERNAL_ERROR, summary, "".join(traceback.format_exception(error))

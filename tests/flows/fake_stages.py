@@ -75,3 +75,15 @@ class Calls:
             folder = request.out / step.hardware / step.model / FOLDERS[step.stage.value]
             write_report(step.stage.value, folder)
         return self.special.get(step) or partial(passed, step.stage, "fine", self.seconds)
+
+
+def slow_inside_an_extension(marker: Path) -> StageResult:
+    """Slow, and turns the interrupt into an error of its own, as extensions do on import."""
+    marker.write_text("half written")
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt as interrupt:
+        raise ImportError("initialization failed") from interrupt
+    finally:
+        marker.unlink()
+    return passed(Stage.COMPILE)

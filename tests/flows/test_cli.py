@@ -10,7 +10,7 @@ import pytest
 
 from flows import cli
 from flows.terminal.outcomes import exit_code_lines
-from stages.errors import HardwareSpecError, Outcome
+from stages.errors import HardwareSpecError, InputError, Outcome
 from tests.flows.command import REPOSITORY, command_environment, recipe
 
 COMMANDS = ["run", "normalize", "compile", "validate", "benchmark", "gate", "stress", "show",
@@ -90,6 +90,12 @@ def test_errors_say_what_where_and_the_cure(
     assert capsys.readouterr().err == "error: sram.size = -1\nat: a.yaml:3\nhint: give a size\n"
 
 
+def interrupted_inside(error: Exception) -> Exception:
+    """The error that an extension makes of an interrupt."""
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
 def test_unknown_errors_and_ctrl_c_have_their_own_codes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +109,11 @@ def test_unknown_errors_and_ctrl_c_have_their_own_codes(
     assert raise_this(KeyError("x")) == Outcome.INTERNAL_ERROR
     assert "bug of the recipe pipeline" in capsys.readouterr().err
     assert raise_this(KeyboardInterrupt()) == Outcome.INTERRUPTED
+    assert raise_this(interrupted_inside(ImportError("initialization failed"))) == (
+        Outcome.INTERRUPTED
+    )
+    assert raise_this(interrupted_inside(InputError("unreadable"))) == Outcome.INTERRUPTED
+    assert not capsys.readouterr().err
 
 
 def test_lists_are_plain_lines_where_stdout_is_no_terminal() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -76,13 +76,16 @@ def test_no_more_than_jobs_run_at_a_time() -> None:
     assert time.monotonic() - began >= 0.9
 
 
-def test_stopping_lets_a_stage_tidy_up_and_starts_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("slow", [fake_stages.slow, fake_stages.slow_inside_an_extension])
+def test_stopping_lets_a_stage_tidy_up_and_starts_no_other(
+    slow: Callable[[Path], StageResult], tmp_path: Path
+) -> None:
     processes = StageProcesses(jobs=1)
     marker = tmp_path / "half"
     answers: list[StageResult | StageFailure] = []
     threads = [
         threading.Thread(
-            target=lambda: answers.append(processes.run(partial(fake_stages.slow, marker), ignore))
+            target=lambda: answers.append(processes.run(partial(slow, marker), ignore))
         )
         for _ in range(2)
     ]
@@ -97,3 +100,4 @@ def test_stopping_lets_a_stage_tidy_up_and_starts_no_other(tmp_path: Path) -> No
     assert time.monotonic() - began < 10
     assert not marker.exists()
     assert {answer.outcome for answer in answers} == {Outcome.INTERRUPTED}
+    assert not any(answer.details for answer in answers if isinstance(answer, StageFailure))
