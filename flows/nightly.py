@@ -6,8 +6,7 @@ Importing this module imports Prefect.
 from __future__ import annotations
 
 import logging
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +14,7 @@ from prefect import flow, get_run_logger, tags
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
 
-from flows.locks.file_lock import warn
 from flows.matrix import run_matrix
 from flows.nights.conclusion import (
     Measured,
@@ -30,6 +27,7 @@ from flows.nights.rows import Night, begin_night, project_commit
 from flows.project.params import MatrixParams, load_params
 from flows.project.places import Project, project_at
 from flows.repositories.all_models import models_of_repositories
+from flows.running.flow_call import FlowCall, FlowCalls, headline_state, publishing
 from flows.steps.matrix_request import MatrixRequest
 from flows.steps.stage_calls import Stage
 from flows.terminal.outcomes import printable
@@ -38,12 +36,12 @@ from flows.workers.on_workers import run_on_pool
 from flows.workers.shard_parameters import Crew, crew_of
 from flows.workspaces.overlay import Overlay
 from flows.workspaces.workspace import open_workspace
-from stages.errors import Outcome
 from stages.report.night import night_table
 
 WORKSPACE = "nightly"
 SUMMARY_KEY, TABLE_KEY = "nightly-summary", "nightly-pairs"
 _MEASURED = frozenset({Stage.BENCHMARK, Stage.THERMAL_STRESS})
+_calls: FlowCalls[Terminal, NightResult] = FlowCalls("nightly")
 
 
 def run_nightly(
@@ -114,25 +112,11 @@ def _tags(night: Night) -> tuple[str, ...]:
 
 
 def _publish(result: NightResult) -> None:
-    """Artifacts on the flow's page. A server that went away takes nothing else with it."""
-    try:
+    with publishing("the night's summary"):
         said = f"Night {result.night.date}: what moved, worst first"
         create_markdown_artifact(result.summary, key=SUMMARY_KEY, description=said)
         if table := night_table(result.drift):
             create_table_artifact(table, key=TABLE_KEY, description="Every pair, worst first")
-    except Exception as error:
-        warn(f"warning: the night's summary isn't on the flow's page: {error}")
-
-
-@dataclass(slots=True)
-class _Call:
-    """A command's call of the flow: how to speak, and the result, which no state carries."""
-
-    terminal: Terminal
-    result: NightResult | None = None
-
-
-_call: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
 def call_nightly(
@@ -148,11 +132,10 @@ def call_nightly(
     Raises:
         RecipeError: as `run_nightly`.
     """
-    call = _Call(terminal)
-    token = _call.set(call)
-    try:
+
+    def start() -> State[Any]:
         with tags("nightly"):
-            state = nightly(
+            return nightly(
                 str(project.root),
                 seed,
                 only_stale,
@@ -161,16 +144,8 @@ def call_nightly(
                 work_pool="" if crew is None else crew.work_pool,
                 return_state=True,
             )
-        if call.result is None:
-            state.result()  # raises what broke it
-            raise AssertionError(f"no night, and no error: {state}")
-    except Exception as error:
-        if call.result is None:
-            raise
-        warn(f"warning: the flow server didn't take the end of the run: {error}")
-    finally:
-        _call.reset(token)
-    return call.result
+
+    return _calls.make(terminal, start)
 
 
 def _log(result: NightResult) -> None:
@@ -215,10 +190,8 @@ def nightly(
     the date as YYYYMMDD unless given. `only_stale` brings the project's own checkout up to date
     instead. `shards` and `work_pool` let the workers of a pool run the stages: docs/workers.md.
     """
-    call, crew = _call.get() or _Call(Terminal()), crew_of(shards, work_pool)
+    call, crew = _calls.current() or FlowCall(Terminal()), crew_of(shards, work_pool)
     place = project_at(project)
-    call.result = result = run_nightly(place, seed, only_stale, jobs, call.terminal, crew)
+    call.result = result = run_nightly(place, seed, only_stale, jobs, call.given, crew)
     _log(result)
-    if result.outcome is Outcome.PASSED:
-        return Completed(message=result.headline)
-    return Failed(message=f"{result.headline}; exit code {result.outcome.value}")
+    return headline_state(result.outcome, result.headline)

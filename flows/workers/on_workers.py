@@ -17,7 +17,6 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
 
 from flows.dvc_graph.graph import open_graph
 from flows.dvc_graph.remote import RemoteError
@@ -25,12 +24,13 @@ from flows.git.command import find_commit, git
 from flows.matrix import run_matrix
 from flows.project.places import Project
 from flows.project.requests import Pair
+from flows.running.flow_call import end_state
 from flows.steps.matrix_request import MatrixRequest, MatrixResult
 from flows.terminal.terminal import Terminal
 from flows.workers.run_cache import fetch_run_cache, push_run_cache
 from flows.workers.shard_parameters import Checkout, Crew, Dispatch, Fate, ShardParameters
 from flows.workers.shards import Shard, split
-from stages.errors import InputError, Outcome
+from stages.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,8 @@ def matrix_on_workers(workspace: str, shards: int, place: str) -> State[Any]:
     call.result = run_matrix(replace(matrix, forced=frozenset()), call.terminal)
     _share(matrix.root, [pair for fate in lost for pair in fate.shard.pairs], call.terminal)
     outcome = call.result.outcome
-    message = f"{outcome.name}: {len(fates) - len(lost)} of {len(fates)} shards shared"
-    passed = outcome is Outcome.PASSED
-    return Completed(message=message) if passed else Failed(message=message)
+    said = f"{outcome.name}: {len(fates) - len(lost)} of {len(fates)} shards shared"
+    return end_state(outcome, said)
 
 
 def _collect(root: Path, pairs: list[Pair], terminal: Terminal) -> None:
