@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
+from flows.arguments import PackageFolder
 from flows.project.context import options
-
-PackageFolder = Annotated[
-    Path, typer.Argument(metavar="PACKAGE", help="A folder that `recipe compile` wrote.")
-]
 
 
 def show(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.arguments import Quiet
+from flows.arguments import Jobs, Quiet
 from flows.project.context import options
 from flows.terminal.terminal import Terminal
 from stages.errors import InputError
@@ -30,10 +30,7 @@ def nightly(
             help="Bring this checkout up to date instead, with the seeds that it has.",
         ),
     ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
-    ] = None,
+    jobs: Jobs = None,
     shards: Annotated[
         int | None,
         typer.Option("--shards", min=1, help="Parts that the workers of --work-pool take."),
@@ -57,7 +54,7 @@ def nightly(
             where=f"--shards {crew.shards}",
             hint="leave one of the two out",
         )
-    terminal = Terminal(quiet or options(context).terminal.quiet)
+    terminal = options(context).terminal_with(quiet)
     result = _idle(options(context).project) if only_stale else None
     if result is None:
         result = _run(options(context).project, seed, only_stale, jobs, terminal, crew)
