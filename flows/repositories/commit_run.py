@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from flows.locks.file_lock import file_lock
-from flows.nights.rows import Night, night_rows, project_commit
+from flows.nights.rows import Night, bare_row, night_rows, project_commit
 from flows.project.params import load_params
 from flows.project.places import Project
 from flows.project.requests import Pair
@@ -158,17 +158,8 @@ def _row(plan: CommitPlan, pair: Pair, measured: PairNight, by_defect: bool = Fa
 def _defect_row(plan: CommitPlan, pair: Pair, night: Night, error: InputError) -> CommitRow:
     """The row of a model whose files can't be had: its first stage has nothing to read."""
     verdicts = (error.outcome.name, *(SKIPPED for _ in STAGES[1:]))
-    measured = PairNight(
-        night=night.date,
-        started=night.started,
-        seed=night.seed,
-        commit=night.commit,
-        model=pair.model,
-        hardware=pair.hardware,
-        outcome=error.outcome,
-        verdicts=verdicts,
-        reason=f"{error.problem} ({error.where})" if error.where else error.problem,
-    )
+    reason = f"{error.problem} ({error.where})" if error.where else error.problem
+    measured = replace(bare_row(pair, night, error.outcome, verdicts), reason=reason)
     return _row(plan, pair, measured, by_defect=True)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import filecmp
-import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from flows.project.files import write_beside
+from flows.project.files import replaced, write_beside
 from flows.project.places import PARAMS_FILE
 from stages.errors import InputError
 
@@ -99,19 +97,8 @@ def copy_folder(source: Path, target: Path) -> None:
         if theirs.is_dir():
             ours.mkdir(exist_ok=True)
         elif not ours.is_file() or not filecmp.cmp(theirs, ours, shallow=False):
-            _copy(theirs, ours)
-
-
-def _copy(source: Path, target: Path) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(descriptor)
-    try:
-        shutil.copyfile(source, name)
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
+            with replaced(ours) as beside:
+                shutil.copyfile(theirs, beside)
 
 
 def _take_over_baselines(baselines: Path, new: str, old: str) -> None:
