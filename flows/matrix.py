@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def _names(nodes: Mapping[str, Node], request: MatrixRequest) -> list[str] | Non
             pair = Pair(node.step.model, node.step.hardware)
             if pair in found:
                 found[pair].append(node.name)
-    for pair, names in sorted(found.items(), key=lambda item: (item[0].model, item[0].hardware)):
+    for pair, names in sorted(found.items(), key=itemgetter(0)):
         if not names:
             raise InputError(
                 f"the matrix has no pair {pair.model} on {pair.hardware}",

@@ -204,7 +204,7 @@ def _cpu_seconds(who: int) -> float:
 
 
 def table(rows: Sequence[tuple[str, str, EngineCost]]) -> list[str]:
-    """The lines of docs/benchmarks.md."""
+    """The lines of docs/matrix-benchmarks.md."""
     head = (
         "matrix",
         "run",

@@ -63,7 +63,8 @@ def _run(project: Project, request: CommitRequest, terminal: Terminal) -> Commit
 
 def _show(result: CommitResult, terminal: Terminal) -> None:
     """A row for each pair, worst first; the headline, and where the report lies."""
-    from flows.repositories.commit_results import REPORT_FILE, SHORT
+    from flows.git.command import SHORT
+    from flows.repositories.commit_results import REPORT_FILE
     from flows.terminal.outcomes import printable
     from flows.terminal.text_table import make_table, plain_cells
     from stages.comparison.nights import Figure

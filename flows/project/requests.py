@@ -23,9 +23,9 @@ class DeviceRequest:
     spec: Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Pair:
-    """One model on one device."""
+    """One model on one device; sorted by the model first."""
 
     model: str
     hardware: str

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
+from flows.git.command import SHORT
 from flows.locks.file_lock import file_lock
 from flows.nights.rows import Night, bare_row, night_rows, project_commit
 from flows.project.params import load_params
@@ -20,7 +22,6 @@ from flows.repositories.commit_plan import (
     still_failing,
 )
 from flows.repositories.commit_results import (
-    SHORT,
     CommitResult,
     CommitRow,
     headline_of,
@@ -32,14 +33,12 @@ from flows.repositories.model_changes import last_change
 from flows.repositories.model_placing import place_models
 from flows.repositories.model_repository import find_repository
 from flows.repositories.processed import BranchRecord, Failing, record_processed
-from flows.steps.matrix_request import MatrixRequest, MatrixResult
+from flows.steps.matrix_request import MatrixRequest, MatrixRunner
 from flows.terminal.terminal import Terminal
 from flows.workspaces.overlay import Overlay
 from flows.workspaces.workspace import open_workspace
 from stages.comparison.nights import SKIPPED, STAGES, PairNight
 from stages.errors import InputError, Outcome
-
-MatrixRunner = Callable[[MatrixRequest, Terminal], MatrixResult]
 
 
 def process_commit(
@@ -172,7 +171,7 @@ def _record(
         if row.outcome is not Outcome.PASSED:
             kept[row.pair] = _failing(plan, row)
     by_model: dict[str, dict[str, Failing]] = {}
-    for pair, known in sorted(kept.items(), key=lambda item: (item[0].model, item[0].hardware)):
+    for pair, known in sorted(kept.items(), key=itemgetter(0)):
         by_model.setdefault(pair.model, {})[pair.hardware] = known
     models = {name: model.fingerprint for name, model in plan.changes.models.items()}
     return BranchRecord(commit=plan.changes.until, models=models, failing=by_model)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flows.git.command import SHORT
 from flows.git.large_files import content_chunks
 from flows.git.objects import Blobs, TreeFile, matching_paths, tree_files
 from flows.repositories.external_data import KnownLocations
@@ -207,7 +208,7 @@ class _Reader:
                 )
 
     def _where(self, path: str) -> str:
-        place = f"{self.mirror.config.name} at {self.commit[:12]}"
+        place = f"{self.mirror.config.name} at {self.commit[:SHORT]}"
         return f"{path} in {place}" if path else place
 
 

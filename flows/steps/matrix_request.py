@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +12,7 @@ from flows.project.requests import Pair
 from flows.steps.board import Step, steps_of
 from flows.steps.stage_calls import Stage
 from flows.terminal.outcomes import worst
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from stages.report.facts import PairFacts, gather_facts
 
@@ -108,3 +109,7 @@ class MatrixResult:
         """
         done = {a.step.stage.value for a in self.answers_of(pair) if a.standing in WITH_OUTPUTS}
         return gather_facts(self.places(pair).folder, done)
+
+
+MatrixRunner = Callable[[MatrixRequest, Terminal], MatrixResult]
+"""The engine, for those who know nothing of Prefect."""

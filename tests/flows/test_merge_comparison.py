@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from flows.git.command import GitError
-from flows.merging.comparison import MatrixRunner, compare
+from flows.merging.comparison import compare
 from flows.merging.merge_repository import repository_source
 from flows.merging.result import MergeRequest, judge_idle, judge_request
 from flows.merging.sides import affected_pairs, plain_message
@@ -19,6 +19,7 @@ from flows.project.places import CACHE_VARIABLE
 from flows.project.requests import Pair
 from flows.repositories.all_models import RepositoryModels
 from flows.steps.board import Step
+from flows.steps.matrix_request import MatrixRunner
 from flows.steps.stage_calls import Stage
 from flows.terminal.terminal import Terminal
 from stages.comparison.merge_rule import PairVerdict
