@@ -7,7 +7,6 @@ one as it was. What is read is checked; a last line that was cut off is put asid
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +17,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from flows.locks.file_lock import silent_lock
 from flows.project.files import replaced
-from stages.comparison.nights import STAGES, Figure, PairNight
+from stages.comparison.nights import Figure, PairNight
+from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
 
 _RATIOS = {"p99_over_p50": Figure.TAIL, "hot_p99_over_p50": Figure.HOT_TAIL}
@@ -225,8 +226,7 @@ def _damaged(problem: str, line: int, path: Path) -> InputError:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.with_name(f".{path.name}.lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+    with silent_lock(path.with_name(f".{path.name}.lock")):
         for left in path.parent.glob(f".{path.name}.{_MARK}*"):  # by a writer that was killed
             left.unlink(missing_ok=True)
         yield

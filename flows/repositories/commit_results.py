@@ -15,7 +15,8 @@ from flows.project.requests import Pair
 from flows.repositories.commit_plan import CommitPlan
 from flows.repositories.processed import Failing
 from flows.terminal.outcomes import GRAVITY, worst
-from stages.comparison.nights import STAGES, Figure, PairNight
+from stages.comparison.nights import Figure, PairNight
+from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
 from stages.report.markdown import escape
 from stages.report.night import value_text

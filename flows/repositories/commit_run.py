@@ -37,7 +37,8 @@ from flows.steps.matrix_request import MatrixRequest, MatrixRunner
 from flows.terminal.terminal import Terminal
 from flows.workspaces.overlay import Overlay
 from flows.workspaces.workspace import open_workspace
-from stages.comparison.nights import SKIPPED, STAGES, PairNight
+from stages.comparison.nights import SKIPPED, PairNight
+from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
 
 

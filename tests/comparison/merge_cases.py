@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from stages.comparison.merge_facts import (
-    STAGES,
     Accuracy,
     Failure,
     HostOperator,
     PairSides,
     SideFacts,
 )
+from stages.comparison.stage_names import STAGES
 from stages.errors import Outcome
 from stages.evaluation.latency import LatencySummary
 
