@@ -23,6 +23,7 @@ from flows.nights.conclusion import (
     measured_afresh,
     measured_stale,
 )
+from flows.nights.night_request import NightRequest
 from flows.nights.rows import Night, begin_night, project_commit
 from flows.project.params import MatrixParams, load_params
 from flows.project.places import Project, project_at
@@ -44,31 +45,22 @@ _MEASURED = frozenset({Stage.BENCHMARK, Stage.THERMAL_STRESS})
 _calls: FlowCalls[Terminal, NightResult] = FlowCalls("nightly")
 
 
-def run_nightly(
-    project: Project,
-    seed: int | None,
-    only_stale: bool,
-    jobs: int | None,
-    terminal: Terminal,
-    crew: Crew | None = None,
-) -> NightResult:
+def run_nightly(project: Project, request: NightRequest, terminal: Terminal) -> NightResult:
     """Runs a night, appends it to the history, and leaves its summary as files and artifacts.
-
-    `only_stale` brings the project's own checkout up to date, with the seeds that it has, and on
-    this machine. A `crew` runs the stages of a night elsewhere.
 
     Raises:
         RecipeError: the matrix couldn't be run at all. A pair that is broken is a row.
     """
+    crew = crew_of(request.shards, request.work_pool)
     now = datetime.now().astimezone()
     params = load_params(project.params)
     commit = project_commit(project)
-    if only_stale:
+    if request.only_stale:
         night = begin_night(now, params.benchmark.seed, commit)
-        measured = _run_stale(project, night, jobs, terminal)
+        measured = _run_stale(project, night, request.jobs, terminal)
     else:
-        night = begin_night(now, seed, commit)
-        measured = _run_afresh(project, params.matrix, night, jobs, terminal, crew)
+        night = begin_night(now, request.seed, commit)
+        measured = _run_afresh(project, params.matrix, night, request.jobs, terminal, crew)
     result = conclude(project, params.nightly, measured)
     _publish(result)
     return result
@@ -119,14 +111,7 @@ def _publish(result: NightResult) -> None:
             create_table_artifact(table, key=TABLE_KEY, description="Every pair, worst first")
 
 
-def call_nightly(
-    project: Project,
-    seed: int | None,
-    only_stale: bool,
-    jobs: int | None,
-    terminal: Terminal,
-    crew: Crew | None = None,
-) -> NightResult:
+def call_nightly(project: Project, request: NightRequest, terminal: Terminal) -> NightResult:
     """`run_nightly` as a flow run, for a command.
 
     Raises:
@@ -137,11 +122,11 @@ def call_nightly(
         with tags("nightly"):
             return nightly(
                 str(project.root),
-                seed,
-                only_stale,
-                jobs,
-                shards=None if crew is None else crew.shards,
-                work_pool="" if crew is None else crew.work_pool,
+                request.seed,
+                request.only_stale,
+                request.jobs,
+                request.shards,
+                request.work_pool,
                 return_state=True,
             )
 
@@ -190,8 +175,8 @@ def nightly(
     the date as YYYYMMDD unless given. `only_stale` brings the project's own checkout up to date
     instead. `shards` and `work_pool` let the workers of a pool run the stages: docs/workers.md.
     """
-    call, crew = _calls.current() or FlowCall(Terminal()), crew_of(shards, work_pool)
-    place = project_at(project)
-    call.result = result = run_nightly(place, seed, only_stale, jobs, call.given, crew)
+    call = _calls.current() or FlowCall(Terminal())
+    request = NightRequest(seed, only_stale, jobs, shards, work_pool)
+    call.result = result = run_nightly(project_at(project), request, call.given)
     _log(result)
     return headline_state(result.outcome, result.headline)

@@ -17,6 +17,7 @@ from flows import nightly as nightly_flow
 from flows.nightly import call_nightly
 from flows.nights.conclusion import NightResult
 from flows.nights.history import append_nights, history_file, read_history
+from flows.nights.night_request import NightRequest
 from flows.project.places import Project
 from flows.project.requests import Pair
 from flows.running.engine import drain
@@ -65,7 +66,8 @@ class Nights:
 
     def night(self, seed: int | None = None, only_stale: bool = False) -> NightResult:
         """Runs one."""
-        return call_nightly(self.project, seed, only_stale, 2, Terminal(quiet=True))
+        request = NightRequest(seed, only_stale, jobs=2)
+        return call_nightly(self.project, request, Terminal(quiet=True))
 
 
 @pytest.fixture
@@ -236,7 +238,8 @@ def test_a_crew_runs_the_stages_elsewhere(nights: Nights, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(nightly_flow, "run_on_pool", run_on_pool)
     crew = Crew(8, "machines")
-    result = call_nightly(nights.project, 77, False, 2, Terminal(quiet=True), crew)
+    request = NightRequest(77, jobs=2, shards=crew.shards, work_pool=crew.work_pool)
+    result = call_nightly(nights.project, request, Terminal(quiet=True))
     seeds = {"benchmark.seed": 77, "thermal_stress.seed": 77}
     assert asked == [(crew, nights.project, seeds)]
     assert result.outcome is Outcome.PASSED
