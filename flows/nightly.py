@@ -25,7 +25,7 @@ from flows.nights.conclusion import (
 )
 from flows.nights.night_request import NightRequest
 from flows.nights.rows import Night, begin_night, project_commit
-from flows.project.params import MatrixParams, load_params
+from flows.project.params import HARDWARE_KEY, MODELS_KEY, MatrixParams, load_params
 from flows.project.places import Project, project_at
 from flows.repositories.all_models import models_of_repositories
 from flows.running.flow_call import FlowCall, FlowCalls, headline_state, publishing
@@ -85,7 +85,7 @@ def _run_afresh(
         overlay, pairs = Overlay(params=seeds), None
         if found.folders:
             models, devices = found.names(own.models), found.devices(own.hardware)
-            wider = {"matrix.models": models, "matrix.hardware": devices}
+            wider = {MODELS_KEY: models, HARDWARE_KEY: devices}
             overlay = Overlay(params={**seeds, **wider}, models=found.folders)
             pairs = found.pairs(own.models, own.hardware)
         with open_workspace(project, WORKSPACE, None, overlay, terminal.say) as root:

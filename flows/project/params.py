@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction as Exact
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flows.project.places import PARAMS_FILE
 from stages.errors import InputError
 
 if TYPE_CHECKING:
     from stages.comparison.drift import Bands
+
+MODELS_KEY, HARDWARE_KEY = "matrix.models", "matrix.hardware"
+"""The matrix's lists, as an overlay of parameters names them."""
 
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -124,6 +128,18 @@ def _overridden(section: _Timed, runs: int | None, seed: int | None) -> _Timed:
     return section.model_copy(
         update={key: value for key, value in said.items() if value is not None}
     )
+
+
+def parse_params(content: bytes) -> Any:
+    """The document in the bytes of a params.yaml of some commit, unchecked.
+
+    Raises:
+        InputError: it isn't YAML.
+    """
+    try:
+        return yaml.safe_load(content)
+    except yaml.YAMLError as error:
+        raise InputError("the parameters aren't YAML", where=PARAMS_FILE) from error
 
 
 def load_params(path: Path) -> Params:

@@ -11,7 +11,7 @@ from pathlib import Path
 from flows.git.command import SHORT
 from flows.locks.file_lock import file_lock
 from flows.nights.rows import Night, bare_row, night_rows, project_commit
-from flows.project.params import load_params
+from flows.project.params import HARDWARE_KEY, MODELS_KEY, load_params
 from flows.project.places import Project
 from flows.project.requests import Pair
 from flows.repositories.commit_plan import (
@@ -136,7 +136,7 @@ def _measure(
     """Runs the pairs in a workspace whose matrix holds just their models."""
     name = plan.config.name
     overlay = Overlay(
-        params={"matrix.models": sorted(placed), "matrix.hardware": list(plan.hardware)},
+        params={MODELS_KEY: sorted(placed), HARDWARE_KEY: list(plan.hardware)},
         models=placed,
         baselines={new: old for new, old in plan.changes.renamed.items() if new in placed},
     )

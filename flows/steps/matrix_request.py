@@ -21,6 +21,12 @@ LOCK_FILE = Path(".dvc", "tmp", "recipe-run.lock")
 """Held by who brings a folder up to date."""
 
 
+def places_in(root: Path, model: str, hardware: str = "") -> PairPlaces:
+    """Where the matrix of a folder keeps a pair's files, or without a device those that all
+    devices share."""
+    return PairPlaces(root / RESULTS_FOLDER, model, hardware)
+
+
 class Standing(StrEnum):
     """How a step came to its outputs, or didn't."""
 
@@ -86,7 +92,7 @@ class MatrixResult:
 
     def places(self, pair: Pair) -> PairPlaces:
         """Where the pair's files lie."""
-        return PairPlaces(self.root / RESULTS_FOLDER, pair.model, pair.hardware)
+        return places_in(self.root, pair.model, pair.hardware)
 
     def answers_of(self, pair: Pair) -> list[StepAnswer]:
         """The pair's answers in the order of the stages."""

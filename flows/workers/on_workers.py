@@ -22,11 +22,11 @@ from flows.dvc_graph.graph import open_graph
 from flows.dvc_graph.remote import RemoteError
 from flows.git.command import find_commit, git
 from flows.matrix import run_matrix
-from flows.project.places import PairPlaces, Project
+from flows.project.places import Project
 from flows.project.requests import Pair
 from flows.running.flow_call import end_state
 from flows.running.matrix_session import forced_names
-from flows.steps.matrix_request import RESULTS_FOLDER, MatrixRequest, MatrixResult
+from flows.steps.matrix_request import MatrixRequest, MatrixResult, places_in
 from flows.terminal.terminal import Terminal
 from flows.workers.run_cache import fetch_run_cache, push_run_cache
 from flows.workers.shard_parameters import Checkout, Crew, Dispatch, Fate, ShardParameters
@@ -200,8 +200,7 @@ def stale_pairs(request: MatrixRequest) -> list[Pair]:
 def model_bytes(root: Path, model: str) -> int:
     """How large a model is, as far as can be told: its normalised form from the last time, or else
     what lies in its folder. Only the balance of shards depends on it."""
-    normalized = PairPlaces(root / RESULTS_FOLDER, model, "").normalized
-    for folder in (normalized, Project(root).registry / model):
+    for folder in (places_in(root, model).normalized, Project(root).registry / model):
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
         if sizes:
             return sum(sizes)

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from flows.project.files import replaced, write_beside
+from flows.project.params import parse_params
 from flows.project.places import PARAMS_FILE
 from stages.errors import InputError
 
@@ -64,10 +64,7 @@ def changed_params(content: bytes, values: Mapping[str, object]) -> bytes:
     Raises:
         InputError: it isn't YAML, or a key leads through a value that has no keys.
     """
-    try:
-        document: Any = yaml.safe_load(content) or {}
-    except yaml.YAMLError as error:
-        raise InputError("the parameters aren't YAML", where=PARAMS_FILE) from error
+    document = parse_params(content) or {}
     for key, value in values.items():
         *sections, last = key.split(".")
         target = document
