@@ -102,7 +102,6 @@ class Simulation:
     assumptions: Assumptions
     costs: Costs
     farm: Farm
-    seed: int
     machines: Machines
     history: History
     fleet: list[str]
@@ -231,7 +230,7 @@ def simulate(
     history = History(assumptions, random)
     fleet = profiles(assumptions, seed)
     machines = open_machines(farm.machines)
-    run = Simulation(assumptions, costs, farm, seed, machines, history, fleet, random)
+    run = Simulation(assumptions, costs, farm, machines, history, fleet, random)
     for change in history.main:
         run.remember(change)
     machines.clock.process(run.commits(days))
