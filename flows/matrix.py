@@ -24,9 +24,9 @@ from prefect.utilities.annotations import allow_failure
 from flows.dvc_graph.graph import DvcGraph, open_graph
 from flows.dvc_graph.nodes import Node
 from flows.locks.file_lock import file_lock
+from flows.project.cores import usable_cores
 from flows.project.places import Project
 from flows.project.requests import Pair
-from flows.running.cores import usable_cores
 from flows.running.flow_call import end_state
 from flows.running.interrupts import stopped_by_interrupt
 from flows.running.matrix_session import MatrixSession, NodeAnswer, forced_names
