@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from flows.project.context import Options
+from flows.project.cores import usable_cores
 from flows.project.params import Params, load_params
 from flows.project.places import PairPlaces, Project
-from flows.project.cores import usable_cores
 from flows.project.requests import Pair, RunRequest, make_request
 from flows.steps import stage_calls
 from flows.steps.board import Step, call_of, needs_of
