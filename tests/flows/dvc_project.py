@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ import yaml
 from tests.flows import small_models
 from tests.flows.command import REPOSITORY
 from tests.flows.git_repositories import ENVIRONMENT, Repository
+from tests.flows.project_files import OF_DVC, copy_project
 
 HARDWARE = ("npu_tiny", "rk3588_npu")
-_COPIED = (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore", "dvc.yaml", "params.yaml")
+_COPIED = (*OF_DVC, ".gitignore", "dvc.yaml", "params.yaml")
 _MACHINE_FACTS = "compile_environment.json"
 
 
@@ -70,15 +70,7 @@ class DvcProject:
 
 def make_dvc_project(root: Path, *models: str, runs: int = 200) -> tuple[DvcProject, Repository]:
     """A project with these models, small and all different, on two devices; committed."""
-    for name in ("stages", "hardware_specs"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(REPOSITORY / name, root / name, ignore=ignored)
-    for path in (
-        *_COPIED,
-        *(f"models/{file.name}" for file in (REPOSITORY / "models").glob("*.py")),
-    ):
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / path, root / path)
+    copy_project(root, "stages", "hardware_specs", ":(glob)models/*.py", *_COPIED)
     for index, name in enumerate(models):
         add_model(root, name, small_models.convolution(channels=8 + 8 * index))
     for name in HARDWARE:

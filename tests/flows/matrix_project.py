@@ -31,11 +31,11 @@ from tests.flows.command import REPOSITORY
 from tests.flows.dvc_project import DvcProject, contents
 from tests.flows.fake_matrix import manifest_of
 from tests.flows.git_repositories import Repository
+from tests.flows.project_files import OF_DVC, copy_project
 from tests.flows.sample_reports import REPORTS, write_report
 
 LOG, MARKERS, CANNED = "log/commands", "markers", "canned"
 _KEPT = ("results/", "hardware_specs/", "models/${", "baselines/")
-_COPIED = (".dvc/config", ".dvc/.gitignore", ".dvcignore")
 
 _STEP = """\
 #!/bin/sh
@@ -193,9 +193,7 @@ def make_matrix_project(
     """The project, committed."""
     project = MatrixProject(root)
     repository = Repository.make(root)
-    for path in _COPIED:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / path, root / path)
+    copy_project(root, *OF_DVC)
     repository.write(".gitignore", f"results/\n.cache/\nhistory/\nlog/\n{MARKERS}/\n")
     for model in models:
         repository.write(f"models/{model}/model.yaml", f"description: {model}\n")

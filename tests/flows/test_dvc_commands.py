@@ -51,7 +51,7 @@ def test_after_repro_the_status_is_clean_and_git_sees_no_result(project: DvcProj
 
 
 def test_results_are_byte_for_byte_those_of_a_run(
-    project: DvcProject, flow_server: None, tmp_path: Path
+    project: DvcProject, flow_server: str, tmp_path: Path
 ) -> None:
     there = [part for name in HARDWARE for part in ("--hardware", name)]
     out = tmp_path / "out"

@@ -24,7 +24,7 @@ _LONGEST_SECONDS = 240
 
 
 @pytest.fixture(scope="module")
-def campaign(flow_server: None, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+def campaign(flow_server: str, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
     """Two models on one device, never run and run in peace; runs use the shared flow server."""
     home = Project(REPOSITORY).cache
     return Campaign.make(tmp_path_factory.mktemp("campaign"), 2, 1, home)

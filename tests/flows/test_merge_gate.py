@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,18 +19,16 @@ from prefect.client.schemas.filters import (
     FlowFilterName,
 )
 from prefect.client.schemas.sorting import FlowRunSort
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, call_merge_gate
 from flows.merging.result import MergeGateResult, MergeRequest
 from flows.project.places import CACHE_VARIABLE, PairPlaces, Project
 from flows.running.engine import drain
-from flows.running.flow_server import FlowServer
 from flows.terminal.terminal import Terminal
 from stages.comparison.merge_rule import PairVerdict
 from stages.errors import Outcome
 from stages.gate import accept_baseline
-from tests.flows.command import REPOSITORY, recipe
+from tests.flows.command import recipe
 from tests.flows.git_repositories import Repository
 from tests.flows.merge_project import DEVICE, PARAMS, activated, make_merge_project, write_model
 
@@ -42,22 +39,8 @@ SLOWER = re.compile(
 
 
 @pytest.fixture(scope="module")
-def server(flow_server: None) -> Iterator[str]:
-    """The address of the shared server, which Prefect in this process talks to."""
-    server = FlowServer(Project(REPOSITORY).cache / "prefect")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delenv("PREFECT_API_URL", raising=False)
-        server.open()
-        server.wait_until_ready()
-        with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
-            yield os.environ["PREFECT_API_URL"]
-            drain()
-        server.close()
-
-
-@pytest.fixture(scope="module")
 def merged(
-    server: str, tmp_path_factory: pytest.TempPathFactory
+    prefect_here: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Repository, Project]]:
     """A project whose branch `slow` puts net_b's activation on the host, drops net_a and adds
     net_c."""
@@ -162,13 +145,16 @@ def test_an_accepted_baseline_lets_it_through(
 
 
 def test_the_command_says_the_verdict_first_and_exits_with_it(
-    merged: tuple[Repository, Project], blocked: MergeGateResult, tmp_path: Path
+    merged: tuple[Repository, Project],
+    blocked: MergeGateResult,
+    prefect_here: str,
+    tmp_path: Path,
 ) -> None:
     _, project = merged
     summary = tmp_path / "summary.md"
     variables = {
         "GITHUB_STEP_SUMMARY": str(summary),
-        "PREFECT_API_URL": os.environ["PREFECT_API_URL"],
+        "PREFECT_API_URL": prefect_here,
     }
     wanted = ("flow", "merge-gate", "--base", "main", "--out", str(tmp_path))
     ended = recipe(*wanted, cwd=project.root, **variables)

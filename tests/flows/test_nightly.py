@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import nightly as nightly_flow
 from flows.nightly import call_nightly
@@ -19,32 +16,16 @@ from flows.nights.conclusion import NightResult
 from flows.nights.history import append_nights, history_file, read_history
 from flows.project.places import Project
 from flows.project.requests import Pair
-from flows.running.engine import drain
-from flows.running.flow_server import FlowServer
 from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing
 from flows.steps.stage_calls import Stage
 from flows.terminal.terminal import Terminal
 from flows.workers.shard_parameters import Crew
 from stages.errors import InputError, Outcome
-from tests.flows.command import REPOSITORY
 from tests.flows.fake_matrix import FakeMatrix
 
+pytestmark = pytest.mark.usefixtures("prefect_here")
 ONE, OTHER = Pair("m", "hw1"), Pair("m", "hw2")
 IGNORED = "/history/\n/.cache/\n/results/\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def server(flow_server: None) -> Iterator[str]:
-    """The address of the shared server, which Prefect in this process talks to."""
-    server = FlowServer(Project(REPOSITORY).cache / "prefect")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delenv("PREFECT_API_URL", raising=False)
-        server.open()
-        server.wait_until_ready()
-        with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
-            yield os.environ["PREFECT_API_URL"]
-            drain()
-        server.close()
 
 
 class Nights:

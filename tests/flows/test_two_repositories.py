@@ -33,7 +33,7 @@ from flows.workspaces.workspace import workspace_folder
 from stages.errors import Outcome
 from stages.gate import accept_baseline
 from tests.flows.command import REPOSITORY, Ended, recipe_inside
-from tests.flows.git_repositories import ENVIRONMENT
+from tests.flows.git_repositories import set_git_environment
 from tests.flows.merge_project import activated
 from tests.flows.two_repositories import (
     DEVICES,
@@ -48,12 +48,11 @@ COMPENSATE = "        *([CompensateRounding(sample)] if sample is not None else 
 
 
 @pytest.fixture(scope="module")
-def server(flow_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def server(flow_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The shared server, which Prefect in this process talks to; a folder for this module."""
     folder = tmp_path_factory.mktemp("two")
     with flow_engine(Project(REPOSITORY)), pytest.MonkeyPatch.context() as patch:
-        for key, value in ENVIRONMENT.items():
-            patch.setenv(key, value)
+        set_git_environment(patch)
         patch.delenv(CACHE_VARIABLE, raising=False)
         with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
             yield folder
@@ -138,6 +137,9 @@ def test_the_first_commit_runs_all_five(fresh: tuple[TwoRepositories, Ended]) ->
     rows = results_of(two, head)["rows"]
     assert {(r["model"], r["hardware"]) for r in rows} == {(m, d) for m in MODELS for d in DEVICES}
     assert {row["commit"] for row in rows} == {head}
+    assert {row["outcome"] for row in rows} == {"PASSED"}
+    assert all(row["p50_ns"] > 0 for row in rows)
+    assert {len(row["package"]) for row in rows} == {64}
 
 
 def test_one_of_five_changed_and_only_its_pairs_run(two: TwoRepositories) -> None:
@@ -150,6 +152,7 @@ def test_one_of_five_changed_and_only_its_pairs_run(two: TwoRepositories) -> Non
     assert steps_of_newest_run() == all_steps("wide")
     rows = results_of(two, head)["rows"]
     assert [(row["model"], row["hardware"]) for row in rows] == [("wide", d) for d in DEVICES]
+    assert not any(model in ended.out for model in MODELS if model != "wide")
     after = result_files(two)
     written = {path for path in after if after[path] != before[path]}
     assert written == {"normalized/wide", *(f"{device}/wide" for device in DEVICES)}
@@ -181,20 +184,20 @@ def test_added_renamed_and_deleted(two: TwoRepositories) -> None:
         accept_baseline(places.benchmark, places.validation, baseline)
     two.own.commit("baselines of smooth")
     two.save("added", activated("Elu", channels=16))  # so different that git sees no rename
-    two.zoo.git("mv", "nets/smooth.onnx", "nets/smoother.onnx")
+    two.zoo.git("mv", "nets/smooth.onnx", "nets/even smoother.onnx")
     two.zoo.git("rm", "-q", "nets/steep.onnx")
     head = two.zoo.commit("one more, one less, and a better name")
     ended = recipe_inside("flow", "commit", NAME)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines()[-2].endswith("2 of 5 models, 4 pairs, all passed; deleted: steep")
-    assert steps_of_newest_run() == all_steps("added", "smoother")
+    assert steps_of_newest_run() == all_steps("added", "even_smoother")
     kept = results_of(two, head)
     assert kept["deleted"] == ["steep"]
-    assert kept["renamed"] == {"smoother": "smooth"}
+    assert kept["renamed"] == {"even_smoother": "smooth"}
     changes = {row["model"]: row["change"] for row in kept["rows"]}
-    assert changes == {"added": "added", "smoother": "renamed from smooth"}
+    assert changes == {"added": "added", "even_smoother": "renamed from smooth"}
     gates = {(row["model"], row["verdicts"]["gate"]) for row in kept["rows"]}
-    assert gates == {("added", "NEW"), ("smoother", "PASS")}
+    assert gates == {("added", "NEW"), ("even_smoother", "PASS")}
 
 
 def test_a_broken_model_hides_no_other(two: TwoRepositories) -> None:
@@ -260,7 +263,7 @@ def test_a_branch_of_words_is_let_through(two: TwoRepositories) -> None:
 def zoo_models(two: TwoRepositories) -> set[str]:
     """Names of the models at the zoo's head."""
     files = two.zoo.git("ls-tree", "-r", "--name-only", "HEAD").splitlines()
-    return {Path(file).stem for file in files if file.endswith(".onnx")}
+    return {Path(file).stem.replace(" ", "_") for file in files if file.endswith(".onnx")}
 
 
 def test_a_hardware_spec_changes_every_recipe_of_its_device(two: TwoRepositories) -> None:
