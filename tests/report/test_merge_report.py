@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from flows.terminal.outcomes import GRAVITY
 from stages.comparison.merge_facts import Accuracy, Failure, PairSides, SideFacts
 from stages.comparison.merge_rule import MergeLimits, judge_merge
 from stages.errors import InputError, Outcome
@@ -24,7 +25,6 @@ from stages.report.merge_reading import read_side
 from stages.report.merge_report import MergeReport, headline
 from stages.report.merge_text import code_block, html_literal, literal, xml_text
 from tests.comparison.merge_cases import (
-    GRAVITY,
     HOT_TAIL,
     INACCURATE,
     LONG_TAIL,
