@@ -27,19 +27,25 @@ def flow_server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def prefect_here(flow_server: str) -> Iterator[str]:
-    """The shared server's address, where Prefect in this process finds it.
+    """The shared server's address, where Prefect in this process finds it; runs get its tag.
 
-    What Prefect still holds is sent at the end: after the server's own it would try for a minute.
+    Prefect was imported before the address was known. Its threads must learn of it, too: they would
+    start a server of their own. What Prefect still holds is sent at the end: after the server's own
+    it would try for a minute.
     """
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect import tags
+    from prefect.context import refresh_global_settings_context
 
+    from flows.running.dead_runs import own_tag
     from flows.running.engine import drain
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(API_VARIABLE, flow_server)
-        with temporary_settings({PREFECT_API_URL: flow_server}):
+        refresh_global_settings_context()
+        with tags(own_tag()):
             yield flow_server
             drain()
+    refresh_global_settings_context()
 
 
 @pytest.fixture

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from prefect.client.orchestration import get_client
 
 from flows import commit as commit_flow
 from flows.commit import call_commit, commit
@@ -16,6 +14,7 @@ from flows.repositories.commit_plan import CommitRequest
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from tests.flows.commits import DEVICES, Commits
+from tests.flows.prefect_runs import artifacts_of, newest_run
 
 pytestmark = pytest.mark.usefixtures("prefect_here")
 
@@ -27,25 +26,6 @@ def commits(tmp_path: Path, surroundings: None, monkeypatch: pytest.MonkeyPatch)
     return made
 
 
-def latest_run() -> tuple[Any, dict[str | None, Any]]:
-    """The newest run of the flow, and its artifacts by key."""
-    from prefect.client.schemas.filters import (
-        ArtifactFilter,
-        ArtifactFilterFlowRunId,
-        FlowFilter,
-        FlowFilterName,
-    )
-    from prefect.client.schemas.sorting import FlowRunSort
-
-    with get_client(sync_client=True) as client:
-        named = FlowFilter(name=FlowFilterName(any_=["commit"]))
-        newest = FlowRunSort.START_TIME_DESC
-        (run,) = client.read_flow_runs(flow_filter=named, sort=newest, limit=1)
-        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-        found = client.read_artifacts(artifact_filter=wanted)
-        return run, {artifact.key: artifact for artifact in found}
-
-
 def test_a_commit_on_the_page(commits: Commits) -> None:
     commits.add("a", "b")
     commits.models.commit()
@@ -54,11 +34,11 @@ def test_a_commit_on_the_page(commits: Commits) -> None:
     result = call_commit(commits.project, request, Terminal(quiet=True))
     assert result.outcome is Outcome.COMPILE_REFUSED
     assert commits.requests[0].jobs == 3
-    run, artifacts = latest_run()
+    run = newest_run("commit")
     assert run.name == "team"
     assert run.state.is_failed()
     assert run.state.message == f"{result.headline}; exit code 4"
-    assert artifacts["commit-report"].data == result.report
+    assert artifacts_of(run)["commit-report"].data == result.report
 
 
 def test_a_deployment_calls_it_with_json(commits: Commits) -> None:
@@ -77,7 +57,7 @@ def test_a_deployment_calls_it_with_json(commits: Commits) -> None:
     assert state.message is not None
     assert "1 of 2 models, 1 pair, all passed" in state.message
     assert commits.requests[0].pairs == {Pair("b", "npu_b")}
-    assert latest_run()[0].name == f"team {first}.."
+    assert newest_run("commit").name == f"team {first}.."
 
 
 def test_a_repository_that_cannot_be_fetched_fails_the_run(commits: Commits) -> None:
@@ -86,7 +66,7 @@ def test_a_repository_that_cannot_be_fetched_fails_the_run(commits: Commits) -> 
     commits.models.commit()
     with pytest.raises(GitError, match="has no branch 'trunk'"):
         call_commit(commits.project, CommitRequest("team"), Terminal(quiet=True))
-    run, _ = latest_run()
+    run = newest_run("commit")
     assert run.state.is_failed()
     assert "has no branch 'trunk'" in run.state.message
 

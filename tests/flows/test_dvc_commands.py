@@ -78,8 +78,9 @@ def test_results_are_byte_for_byte_those_of_a_run(
 
 def test_the_graph_has_all_steps_and_what_they_need(project: DvcProject) -> None:
     dot = project.dvc("dag", "--dot")
-    assert len({line for line in dot.splitlines() if line.endswith('";') and "->" not in line})
-    edges = {tuple(line.strip(" ;").replace('"', "").split(" -> ")) for line in dot.splitlines()
+    lines = dot.splitlines()
+    assert len({line for line in lines if line.endswith('";') and "->" not in line}) == STEPS
+    edges = {tuple(line.strip(" ;").replace('"', "").split(" -> ")) for line in lines
              if "->" in line}  # fmt: skip
     into_gate = {start for start, end in edges if end == "gate@one-npu_tiny"}
     assert into_gate == {"benchmark@one-npu_tiny", "validate@one-npu_tiny"}

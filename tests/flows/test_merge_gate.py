@@ -7,18 +7,9 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    ArtifactFilter,
-    ArtifactFilterFlowRunId,
-    FlowFilter,
-    FlowFilterName,
-)
-from prefect.client.schemas.sorting import FlowRunSort
 
 from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, call_merge_gate
 from flows.merging.result import MergeGateResult, MergeRequest
@@ -31,6 +22,7 @@ from stages.gate import accept_baseline
 from tests.flows.command import recipe
 from tests.flows.git_repositories import Repository
 from tests.flows.merge_project import DEVICE, PARAMS, activated, make_merge_project, write_model
+from tests.flows.prefect_runs import artifacts_of, newest_run
 
 SLOWER = re.compile(
     r"FAIL: net_b on npu_tiny: P99 [\d.]+ us -> [\d.]+ us \(\+[\d.]+ %, limit \+5 %\); "
@@ -95,7 +87,8 @@ def test_its_reports_say_so(blocked: MergeGateResult, merged: tuple[Repository, 
 
 def test_the_flow_run_reads_well_in_prefect(blocked: MergeGateResult) -> None:
     drain()
-    run, artifacts = latest_run()
+    run = newest_run("merge gate")
+    artifacts = artifacts_of(run)
     assert run.name == "merge gate: main..working tree"
     assert {"merge gate", "base main"} <= set(run.tags)
     assert run.state.is_failed()
@@ -103,17 +96,6 @@ def test_the_flow_run_reads_well_in_prefect(blocked: MergeGateResult) -> None:
     assert artifacts[SUMMARY_KEY].description == blocked.headline
     assert artifacts[SUMMARY_KEY].data == blocked.markdown
     assert "net_b" in artifacts[TABLE_KEY].data
-
-
-def latest_run() -> tuple[Any, dict[str | None, Any]]:
-    """The newest run of the flow, and its artifacts by key."""
-    with get_client(sync_client=True) as client:
-        named = FlowFilter(name=FlowFilterName(any_=["merge gate"]))
-        newest = FlowRunSort.START_TIME_DESC
-        (run,) = client.read_flow_runs(flow_filter=named, sort=newest, limit=1)
-        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-        found = client.read_artifacts(artifact_filter=wanted)
-        return run, {artifact.key: artifact for artifact in found}
 
 
 def test_the_same_merge_again_gives_the_same_bytes(

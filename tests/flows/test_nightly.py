@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from prefect.client.orchestration import get_client
 
 from flows import nightly as nightly_flow
 from flows.nightly import call_nightly
@@ -22,6 +21,7 @@ from flows.terminal.terminal import Terminal
 from flows.workers.shard_parameters import Crew
 from stages.errors import InputError, Outcome
 from tests.flows.fake_matrix import FakeMatrix
+from tests.flows.prefect_runs import artifacts_of, newest_run
 
 pytestmark = pytest.mark.usefixtures("prefect_here")
 ONE, OTHER = Pair("m", "hw1"), Pair("m", "hw2")
@@ -65,18 +65,6 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
     return nights
 
 
-def latest_run() -> Any:
-    """The newest flow run of the nightly flow, and its artifacts by key."""
-    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
-    from prefect.client.schemas.sorting import FlowRunSort
-
-    with get_client(sync_client=True) as client:
-        (run,) = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1)
-        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-        found = client.read_artifacts(artifact_filter=wanted)
-        return run, {artifact.key: artifact for artifact in found}
-
-
 def test_a_night_runs_beside_the_checkout_with_its_seed_and_measures_anew(nights: Nights) -> None:
     result = nights.night(seed=77)
     (request,) = nights.requests
@@ -108,7 +96,8 @@ def test_what_moved_is_on_the_page_and_in_a_file(nights: Nights) -> None:
     result = nights.night(seed=2)
     assert result.headline == "2 pairs: 1 newly broken, 1 worse"
     assert result.outcome is Outcome.COMPILE_REFUSED
-    run, artifacts = latest_run()
+    run = newest_run("nightly")
+    artifacts = artifacts_of(run)
     assert run.name.endswith(", seed 2")
     assert run.state.is_failed()
     assert run.state.message == "2 pairs: 1 newly broken, 1 worse; exit code 4"
@@ -161,7 +150,7 @@ def test_a_damaged_history_keeps_nothing_back(nights: Nights) -> None:
     assert result.appended == 0
     assert "the history is damaged" in result.summary
     assert path.read_bytes() == before
-    assert latest_run()[0].state.is_failed()
+    assert newest_run("nightly").state.is_failed()
 
 
 def test_a_cut_off_line_is_mended_and_told(nights: Nights) -> None:
@@ -183,7 +172,7 @@ def test_a_matrix_that_cant_run_ends_the_night_with_its_error(
     monkeypatch.setattr(nightly_flow, "run_matrix", refuse)
     with pytest.raises(InputError, match=r"no dvc\.yaml"):
         nights.night()
-    run, _ = latest_run()
+    run = newest_run("nightly")
     assert run.state.is_failed()
     assert "no dvc.yaml" in run.state.message
     assert not history_file(nights.project.root).exists()
