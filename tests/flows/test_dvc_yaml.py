@@ -193,10 +193,10 @@ def test_what_a_stage_reads_is_what_it_depends_on(stages: dict[str, Described]) 
     """Every path in a command is a dependency or an output, or lies in one, or holds one."""
     for stage in stages.values():
         known = [PurePosixPath(path) for path in (*stage.deps, *stage.outs)]
-        for word in stage.command:
-            if "/" in word:
-                path = PurePosixPath(word)
-                assert [one for one in known if path in (one, *one.parents) or one in path.parents]
+        paths = [PurePosixPath(word) for word in stage.command if "/" in word]
+        assert paths
+        for path in paths:
+            assert [one for one in known if path in (one, *one.parents) or one in path.parents]
 
 
 @pytest.fixture

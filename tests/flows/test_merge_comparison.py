@@ -25,7 +25,7 @@ from flows.terminal.terminal import Terminal
 from stages.comparison.merge_rule import PairVerdict
 from stages.errors import InputError, Outcome
 from stages.report.merge_report import MergeReport, headline
-from tests.flows.git_repositories import ENVIRONMENT, Repository
+from tests.flows.git_repositories import Repository, set_git_environment
 from tests.flows.merge_project import (
     DEVICE,
     FakeEngine,
@@ -78,8 +78,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Merges:
 @pytest.fixture
 def merges(made: Merges, monkeypatch: pytest.MonkeyPatch) -> Iterator[Merges]:
     monkeypatch.setenv(CACHE_VARIABLE, str(made.root.parent / "cache"))
-    for key, value in ENVIRONMENT.items():
-        monkeypatch.setenv(key, value)
+    set_git_environment(monkeypatch)
     monkeypatch.setattr(made, "run", made.engine.run_matrix)
     made.engine.crashes_in = ""
     made.branch()
