@@ -58,6 +58,8 @@ class LineCache:
     def touch_lines(self, lines: Lines, write: bool) -> Touched:
         """Access these lines (int64, ascending, each once) in order."""
         hits = written = 0
+        if not len(lines):
+            return UNTOUCHED
         tags = lines // self.sets
         cuts = np.flatnonzero(tags[1:] != tags[:-1]) + 1
         bounds = [0, *cuts.tolist(), len(lines)]
