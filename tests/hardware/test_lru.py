@@ -60,7 +60,7 @@ LINES = st.sets(st.integers(0, 100), max_size=30)
 def test_equals_one_line_at_a_time(
     sets: int, ways: int, accesses: list[tuple[tuple[int, int] | set[int], bool]]
 ) -> None:
-    many, one = LineCache(cache(sets, ways)), OneByOne(sets, ways)
+    many, one = LineCache(cache(sets, ways), 1 << 20), OneByOne(sets, ways)
     for access, write in accesses:
         if isinstance(access, tuple):
             first, length = access
@@ -74,7 +74,7 @@ def test_equals_one_line_at_a_time(
 
 
 def test_by_hand() -> None:
-    lines = LineCache(cache(sets=2, ways=2))
+    lines = LineCache(cache(sets=2, ways=2), 1 << 20)
     # lines 0 and 2 fill set 0, line 1 half of set 1
     assert lines.touch_span(0, 3, write=True) == Touched(0, 3, 0)
     assert lines.touch_span(0, 1, write=False) == Touched(1, 0, 0)
@@ -86,14 +86,14 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("write", [False, True])
 def test_a_loop_over_one_line_more_than_fits_never_hits(write: bool) -> None:
-    lines = LineCache(cache(sets=1, ways=4))
+    lines = LineCache(cache(sets=1, ways=4), 1 << 20)
     for _ in range(3):
         assert lines.touch_span(0, 5, write).hits == 0
-    fitting = LineCache(cache(sets=1, ways=5))
+    fitting = LineCache(cache(sets=1, ways=5), 1 << 20)
     assert [fitting.touch_span(0, 5, write).hits for _ in range(3)] == [0, 5, 5]
 
 
 def test_nothing_touches_nothing() -> None:
-    lines = LineCache(cache(sets=2, ways=2))
+    lines = LineCache(cache(sets=2, ways=2), 1 << 20)
     assert lines.touch_span(3, 3, write=True) == Touched(0, 0, 0)
     assert lines.touch_lines(np.array([], dtype=np.int64), write=True) == Touched(0, 0, 0)
