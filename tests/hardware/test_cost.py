@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -28,15 +26,9 @@ from stages.hardware.cost import (
 from stages.hardware.load import load_spec
 from stages.hardware.spec import Dataflow, Host, TensorCore, VectorUnit
 from stages.tensors import DType
-from tests.hardware.specs import ROOT, SPECS
+from tests.hardware.specs import SPECS
 
 TINY = load_spec(SPECS / "npu_tiny.yaml")
-SCALESIM = ROOT.parent / "shared" / "data" / "scalesim_reference.csv"
-DATAFLOWS = {
-    "os": Dataflow.OUTPUT_STATIONARY,
-    "ws": Dataflow.WEIGHT_STATIONARY,
-    "is": Dataflow.INPUT_STATIONARY,
-}
 
 
 def core(
@@ -315,28 +307,6 @@ def test_depthwise_grows_with_n_and_k_too(
     assert contraction_cycles(array, m, 2, taps, groups, taps, DType.F16) >= depthwise
     assert contraction_cycles(array, m, 1, 2 * taps, groups, taps, DType.F16) >= depthwise
     assert depthwise * array.macs_per_cycle[DType.F16] >= m * groups * taps
-
-
-def scalesim_rows() -> Iterator[tuple[Dataflow, int, int, int, int, int, int]]:
-    """Every row of SCALE-Sim's own compute cycles, each once."""
-    if not SCALESIM.is_file():
-        return
-    with SCALESIM.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["compute_cycles"] and row["M"] and row["status"] in ("ok", "derived"):
-                sizes = (row[name] for name in ("array_rows", "array_cols", "M", "N", "K"))
-                numbers = [int(size) for size in sizes]
-                cycles = int(row["compute_cycles"])
-                yield DATAFLOWS[row["dataflow"]], *numbers, cycles  # type: ignore[misc]
-
-
-@pytest.mark.skipif(not SCALESIM.is_file(), reason="no reference data beside this checkout")
-def test_scalesim_agrees_on_every_row() -> None:
-    rows = list(scalesim_rows())
-    assert len(rows) > 200
-    for dataflow, rows_, cols, m, n, k, cycles in rows:
-        array = core(dataflow, rows_, cols)
-        assert contraction_cycles(array, m, n, k, 1, 1, DType.F16) == cycles
 
 
 def test_vector_by_hand() -> None:
