@@ -65,6 +65,32 @@ def contraction_cycles(
     return max(1, ceil_div(max(cycles, ceil_div(macs, rate)) * ALL_PERMILLE, efficiency))
 
 
+def drained_cycles(
+    core: TensorCore,
+    cycles: int,
+    blocks: int,
+    kinds: Iterable[str],
+    element_bytes: int,
+) -> int:
+    """Cycles of a contraction whose results drain, while it computes, in `blocks` of up to `cols`
+    channels of `element_bytes` through an output stage that does `kinds`.
+
+    The stages are a pipeline: the slowest kind counts. A Rockchip NPU's table of functions passes
+    two results a cycle or less, so a thin layer with SiLU waits for it and not for its MACs.
+    """
+    by_kind = core.output_cycles_by_kind
+    slowest = max((by_kind.get(kind, 0) for kind in kinds), default=0)
+    return max(cycles, blocks * element_bytes * max(slowest, core.default_output_cycles))
+
+
+def output_blocks(core: TensorCore, m: int, n: int, groups: int) -> int:
+    """Blocks of `cols` channels in which the results of a contraction drain; the groups of a
+    depthwise one lie side by side as channels."""
+    if n == 1:
+        return m * ceil_div(groups, core.cols)
+    return m * groups * ceil_div(n, core.cols)
+
+
 def driven_cycles(core: TensorCore, cycles: int, strides: Iterable[int]) -> int:
     """Cycles of a contraction whose input has these strides, in bytes.
 

@@ -21,13 +21,15 @@ from stages.compiler.tiling.streams import (
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.hardware.cost import (
     contraction_cycles,
+    drained_cycles,
     driven_cycles,
     launch_cycles,
+    output_blocks,
     transfer_cost,
     vector_cycles,
 )
 from stages.hardware.spec import HardwareSpec, SyncMode
-from stages.plan.costs import READ_SIDED, row_strides
+from stages.plan.costs import READ_SIDED, drained_bytes, row_strides
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Tile
 from stages.recipe.kinds import Kind
@@ -250,7 +252,11 @@ class Search:
                 product.taps,
                 work.operand_dtype,
             )
-            return driven_cycles(spec.tensor_core, cycles, self._row_strides(boxes))
+            cycles = driven_cycles(spec.tensor_core, cycles, self._row_strides(boxes))
+            blocks = output_blocks(spec.tensor_core, product.m, product.n, product.groups)
+            kinds = [member.kind for member in work.members]
+            width = drained_bytes(work.result_type.dtype)
+            return drained_cycles(spec.tensor_core, cycles, blocks, kinds, width)
         elements = prod(stop - start for start, stop in boxes[work.result])
         if work.seed.kind in READ_SIDED:
             elements = max(elements, work.read_elements(boxes))
