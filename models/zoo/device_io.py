@@ -32,8 +32,9 @@ def with_device_types(model: onnx.ModelProto, precision: Precision) -> onnx.Mode
     after: list[onnx.NodeProto] = []
     if precision is Precision.INT8:
         scale = np.float32((NOMINAL.high - NOMINAL.low) / 255)
-        graph.initializer.append(numpy_helper.from_array(scale, "io.scale"))
-        graph.initializer.append(numpy_helper.from_array(np.int8(0), "io.zero"))
+        zero = np.int8(round(-128 - NOMINAL.low / float(scale)))
+        graph.initializer.append(numpy_helper.from_array(np.asarray(scale), "io.scale"))
+        graph.initializer.append(numpy_helper.from_array(np.asarray(zero), "io.zero"))
     for info in graph.input:
         if _is_float(info):
             outer = _rename(info, graph.node, f"{info.name}.float")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, isqrt
 
 from stages.hardware.spec import Dataflow, HardwareSpec, Memory, TensorCore, VectorUnit
 from stages.tensors import DType
@@ -149,8 +149,12 @@ def _dot_product_cycles(
     a cycle, for each filter tap and each block of input channels. The depth is counted in bytes
     there: a type of half the rate contracts half as many channels a cycle. A stripe of pixels
     shares a block of weights, and hides the load of the next one only if it is long enough: 16
-    atomic operations on NVDLA; 8 on Ethos-U (Vela's npu_performance.py, `cycles_wb`).
+    atomic operations on NVDLA; 8 on Ethos-U (Vela's npu_performance.py, `cycles_wb`). The few
+    channels of an image would leave most of the depth idle: NVDLA's pre-extension lays the taps of
+    a kernel's row side by side in it (kernels count as square here).
     """
+    if groups == 1 and k <= taps * core.image_channels:
+        taps = isqrt(taps - 1) + 1
     rate = core.macs_per_cycle[dtype]
     array_rate = core.macs_per_cycle[core.array_dtype]
     depth = max(1, core.depth * rate // array_rate)
