@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import lcm, prod
 
 from stages.compiler.support import CONTRACTIONS, placement_alignment
+from stages.compiler.tiling.footprint import cut_axis
 from stages.compiler.tiling.streams import (
     REDUCTION,
     Stream,
@@ -150,13 +151,19 @@ class Search:
         if not self._joins_parts():
             return found
         blocks = [self.work.layout(name).quantum for name in self.work.operands]
-        quantum = lcm(*blocks) if contraction else 1
+        quantum = lcm(*blocks) if contraction or self._reduces_channels() else 1
         smallest = _MIN_REDUCTION if contraction else 1
         while found[-1] // 2 >= smallest:
             found.append(align(found[-1] // 2, quantum))
             if found[-1] == found[-2]:
                 return found[:-1]
         return found
+
+    def _reduces_channels(self) -> bool:
+        """Whether a reduction is cut along the channels, which a layout may keep in blocks."""
+        seed = self.work.seed
+        shape = self.work.types[seed.inputs[0]].shape if seed.inputs else ()
+        return seed.kind in PARTIAL and len(shape) > 2 and cut_axis(seed, shape) == 1
 
     def _joins_parts(self) -> bool:
         """Whether the engine can go on from what it stored of a reduction."""
