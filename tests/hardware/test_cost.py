@@ -15,10 +15,12 @@ from stages.hardware.cost import (
     compulsory_cycles,
     contraction_cycles,
     cycles_to_nanoseconds,
+    drained_cycles,
     driven_cycles,
     host_cycles,
     launch_cycles,
     nanoseconds_to_cycles,
+    output_blocks,
     peak_cycles,
     transfer_cost,
     vector_cycles,
@@ -87,6 +89,69 @@ def test_the_example_of_the_documentation() -> None:
     assert contraction_cycles(core_, 196, 64, 288, 1, 9, DType.I8) == 17_423
     assert contraction_cycles(core_, 196, 64, 288, 1, 9, DType.F16) == 34_846
     assert peak_cycles(core_, {DType.I8: 196 * 64 * 288}) == 14_112
+
+
+def test_the_other_examples_of_the_documentation() -> None:
+    derated = replace(
+        TINY.tensor_core,
+        efficiency_permille={DType.I8: 800},
+        lanes=4,
+        lane_alignment_bytes=64,
+        misaligned_lanes=2,
+    )
+    cycles = contraction_cycles(derated, 196, 64, 288, 1, 9, DType.I8)
+    assert driven_cycles(derated, cycles, (32,)) == 43_558
+    gpu = core(Dataflow.BLOCKED, 64, 64, instances=4, fill=100)
+    assert gpu.macs_per_cycle[DType.F16] == 32_768
+    fed = replace(gpu, operand_feed_bytes=4096)
+    assert contraction_cycles(fed, 64, 64, 8192, 1, 1, DType.F16) == 4_196
+    split = replace(fed, max_split_k=4)
+    assert contraction_cycles(split, 64, 64, 8192, 1, 1, DType.F16) == 1_256
+    forty = core(Dataflow.BLOCKED, 64, 64, instances=40)
+    full, tail = (
+        contraction_cycles(forty, 64, 64 * blocks, 256, 1, 1, DType.F16) for blocks in (40, 41)
+    )
+    assert tail == 2 * full
+
+
+def test_grouped_and_small_channel_convolutions_by_hand() -> None:
+    dot = core(Dataflow.DOT_PRODUCT, 1, 16, depth=8)
+    # 4 groups of 20 channels to 20: each group fills two blocks of 16 and three of 8
+    assert contraction_cycles(dot, 49, 20, 9 * 20, 4, 9, DType.F16) == 4 * 49 * 2 * 9 * 3
+    # as one convolution of 80 to 80 channels it does four times the MACs in less than that
+    dense = contraction_cycles(dot, 49, 80, 9 * 80, 1, 9, DType.F16)
+    assert dense == 49 * 5 * 9 * 10
+    # 3 channels of an image use 3 of 8 of the depth, unless a row of taps lies side by side
+    assert contraction_cycles(dot, 100, 16, 9 * 3, 1, 9, DType.F16) == 100 * 9
+    image = replace(dot, image_channels=3)
+    assert contraction_cycles(image, 100, 16, 9 * 3, 1, 9, DType.F16) == 100 * 3 * 2
+    assert contraction_cycles(image, 100, 16, 9 * 4, 1, 9, DType.F16) == 100 * 9
+    # weight stationary 4 x 8: a depthwise channel holds 9 of its rows in 3 folds and one column
+    systolic = core(Dataflow.WEIGHT_STATIONARY, 4, 8)
+    assert contraction_cycles(systolic, 100, 1, 9, 32, 9, DType.F16) == 32 * 3 * (14 + 100) - 1
+    # output stationary: 25 folds a channel, each 4 + 8 + 9 - 2 = 19
+    pixels = core(Dataflow.OUTPUT_STATIONARY, 4, 8)
+    assert contraction_cycles(pixels, 100, 1, 9, 32, 9, DType.F16) == 32 * 25 * 19 - 1
+    # blocked: a channel is a block of 64 x 64 that is hardly used, 4 at a time
+    gpu = core(Dataflow.BLOCKED, 64, 64, instances=4)
+    assert contraction_cycles(gpu, 64, 1, 9, 32, 9, DType.F16) == 8 * ceil(64 * 64 * 9 * 4 / 32768)
+
+
+def test_results_drain_through_the_output_stage() -> None:
+    array = replace(
+        core(Dataflow.DOT_PRODUCT, 1, 16, depth=8),
+        default_output_cycles=1,
+        output_cycles_by_kind={"silu": 16},
+    )
+    # 100 pixels x 32 channels are 200 blocks; in f16, two bytes each
+    blocks = output_blocks(array, 100, 32, 1)
+    assert blocks == 200
+    assert drained_cycles(array, 1000, blocks, ["conv", "relu"], 2) == 1000
+    assert drained_cycles(array, 300, blocks, ["conv", "relu"], 2) == 400
+    assert drained_cycles(array, 1000, blocks, ["conv", "silu"], 1) == 3200
+    # the groups of a depthwise convolution are channels side by side; of others they aren't
+    assert output_blocks(array, 100, 1, 20) == 200
+    assert output_blocks(array, 100, 2, 20) == 2000
 
 
 def test_half_the_rate_is_twice_the_cycles() -> None:
@@ -257,6 +322,7 @@ CORES = [
         max_split_k=16,
         blocks_per_instance=3,
     ),
+    replace(core(Dataflow.DOT_PRODUCT, 1, 16, depth=8), image_channels=4),
     replace(
         core(Dataflow.OUTPUT_STATIONARY, 8, 8),
         efficiency_permille={DType.F16: 333, DType.I8: 1},
