@@ -26,7 +26,7 @@ from stages.hardware.summary import (
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, Layout, LayoutKind
 from stages.version import COMPILER_VERSION
-from tests.hardware.specs import ROOT, SPECS, write_edited
+from tests.hardware.specs import ROOT, SPECS, with_optional_keys, write_edited
 
 NAMES = spec_names(SPECS)
 
@@ -192,33 +192,8 @@ def test_warnings(edit: tuple[str, str], warning: str, tmp_path: Path) -> None:
     assert [str(item) for item in summarise(load_spec(path), path.stem).warnings] == [warning]
 
 
-def optional_keys(folder: Path) -> Path:
-    """npu_tiny with every optional key of its memories and rates."""
-    return write_edited(
-        folder,
-        (
-            "tensor_core:\n",
-            "tensor_core:\n  efficiency: {i8: 85 %, f16: 70.5 %}\n  lanes: 4\n"
-            "  lane_alignment: 64 B\n  misaligned_lanes: 2\n",
-        ),
-        ("  startup: 16 cycles\n", "  startup: 16 cycles\n  efficiency: 60 %\n"),
-        (
-            "    banks: 8\n  ddr:\n",
-            "    banks: 8\n    bank_interleave: 16 B\n  ddr:\n    channels: 2\n"
-            "    interleave: 256 B\n    read_efficiency: 90 %\n    write_efficiency: 80 %\n",
-        ),
-        (
-            "memory:\n",
-            "memory:\n  l2: {size: 64 KiB, line: 64 B, ways: 4, read_bandwidth: 8 GB/s, "
-            "write_bandwidth: 6 GB/s, read_latency: 20 ns, write_latency: 10 ns}\n"
-            "  weight_cache: {size: 32 KiB, read_bandwidth: 8 GB/s}\n",
-        ),
-        ("dma: 0 ns}", "dma: 100 ns, host: 1 us}"),
-    )
-
-
 def test_optional_keys_are_read(tmp_path: Path) -> None:
-    spec = load_spec(optional_keys(tmp_path))
+    spec = load_spec(with_optional_keys(tmp_path))
     core = spec.tensor_core
     assert core.efficiency_permille == {DType.I8: 850, DType.F16: 705}
     assert (core.lanes, core.lane_alignment_bytes, core.misaligned_lanes) == (4, 64, 2)
