@@ -46,13 +46,11 @@ def element_operations(
     if operator_class is OperatorClass.POOLING:
         return results * prod(operator.integers("kernel"))
     if operator.kind is Kind.RESIZE:
-        return results * _resize_operations(operator)
+        return results * _resize_taps(operator)
     return results
 
 
-def _resize_operations(operator: Operator) -> int:
-    """Of each element: one where it is copied, a multiply and an add for each tap elsewhere."""
+def _resize_taps(operator: Operator) -> int:
     scales = operator.numbers("scales")
     each = {"nearest": 1, "linear": 2, "cubic": 4}[operator.word("mode")]
-    taps = int(each ** sum(1 for scale in scales if scale != 1))
-    return taps if each == 1 else 2 * taps
+    return int(each ** sum(1 for scale in scales if scale != 1))
