@@ -168,6 +168,7 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         default_output_cycles=core.default_output_cycles,
         output_cycles_by_kind=dict(core.output_cycles),
         image_channels=core.image_channels,
+        output_ends=frozenset(core.output_ends),
     )
 
 

@@ -184,6 +184,7 @@ class TensorCoreSection(Section):
     default_output_cycles: Cycles = 0
     output_cycles: dict[OperatorKind, SomeCycles] = {}
     image_channels: CountOrZero = 0
+    output_ends: list[OperatorKind] = []
 
 
 class VectorSection(Section):

@@ -50,7 +50,8 @@ class TensorCore:
     Results drain in blocks of `cols` one-byte channels; `output_cycles_by_kind` is what a block
     takes where the output stage does that kind, `default_output_cycles` where it does none of
     them (0: draining is never the slower). A convolution of at most `image_channels` input
-    channels reads its input row-major, as an image comes.
+    channels reads its input row-major, as an image comes. Behind a kind in `output_ends` the output
+    stage only changes the number format.
     """
 
     dataflow: Dataflow
@@ -78,6 +79,7 @@ class TensorCore:
     default_output_cycles: int = 0
     output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
     image_channels: int = 0
+    output_ends: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,8 @@ class OperatorSupport:
     """An operator kind that an engine runs, for operands of these types and within these limits.
 
     `limits` bounds facts of the operator, inclusive at both ends: `rank`, `kernel`, `stride`,
-    `dilation`, `group`, `spatial` (number of spatial axes), `extent`.
+    `dilation`, `group`, `spatial` (number of spatial axes), `extent`, `taps` (elements along an
+    axis from which a resize makes one: 1 where it copies, 2 where it is linear, 4 where cubic).
     """
 
     engine: str
