@@ -55,7 +55,7 @@ def _trip_clocks(file: SpecFile) -> Iterator[Refusal]:
         if not step_wise and given != 1:
             yield Refusal(
                 key,
-                f"{_trip(trip)} has {'both' if given else 'neither'} divider and clock",
+                f"{_trip(trip)} has {'both divider and' if given else 'neither divider nor'} clock",
                 "give `divider: 2`, or `clock:` with one of operating_points",
             )
         if trip.clock is not None and trip.clock not in points:

@@ -7,7 +7,7 @@ import pytest
 from stages.hardware import vocabulary
 from stages.hardware.load import load_spec, spec_names
 from stages.hardware.schema import SpecFile
-from stages.hardware.spec import Dataflow, JitterCause, Mark, SyncMode
+from stages.hardware.spec import Dataflow, GovernorKind, JitterCause, Mark, SyncMode
 from stages.hardware.summary import list_row
 from stages.units import DIMENSIONS, format_bytes
 from tests.hardware.specs import ROOT, SPECS
@@ -20,8 +20,10 @@ def test_every_section_is_described() -> None:
         assert f"`{field.alias or name}" in TEXT, name
 
 
-@pytest.mark.parametrize("options", [Dataflow, JitterCause, Mark, SyncMode])
-def test_every_option_is_named(options: type[Dataflow | JitterCause | Mark | SyncMode]) -> None:
+@pytest.mark.parametrize("options", [Dataflow, GovernorKind, JitterCause, Mark, SyncMode])
+def test_every_option_is_named(
+    options: type[Dataflow | GovernorKind | JitterCause | Mark | SyncMode],
+) -> None:
     for option in options:
         assert f"`{option}`" in TEXT
 
