@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -18,7 +18,7 @@ from stages.tensors import DType
 class Activity:
     """What some instructions move and multiply: the counts that cost energy."""
 
-    macs: Mapping[DType, int]
+    macs: dict[DType, int]
     vector_bytes: int
     sram_bytes: int
     dram_bytes: int

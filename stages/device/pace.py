@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from stages.device.die import Die
 from stages.units import ceil_div
@@ -31,7 +32,7 @@ class Pace:
         longest = max(1, int(die.chain.fastest_ns / _STEPS_PER_TIME_CONSTANT))
         count = min(poll, ceil_div(poll, longest))
         bounds = [poll * index // count for index in range(count + 1)]
-        parts = tuple(later - earlier for earlier, later in zip(bounds, bounds[1:], strict=False))
+        parts = tuple(later - earlier for earlier, later in pairwise(bounds))
         return Pace(parts, poll, max(1, longest // poll))
 
     def next_steps(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from stages.device.functional import Execution, Machine
-from stages.device.latencies import Latencies
 from stages.device.die import Die
 from stages.device.energy import Activity, InferenceEnergy, activity_of, inference_energy
+from stages.device.functional import Execution, Machine
+from stages.device.latencies import Latencies
 from stages.device.samples import Samples
 from stages.device.session import Length, run_session
 from stages.device.surroundings import USUAL, Surroundings

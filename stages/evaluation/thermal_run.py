@@ -24,9 +24,12 @@ class StressLimits:
 
 @dataclass(frozen=True, slots=True)
 class HotRun:
-    """A hot run judged. `throttled_runs` ran at a slower clock, at least in part; `full_clock_p50_ns`
-    is the median under the same weather had none; `clock_changes` counts runs whose slowest clock
-    differs from that of the run before."""
+    """A hot run judged.
+
+    `throttled_runs` ran at a slower clock, at least in part; `full_clock_p50_ns` is the median
+    under the same weather had none; `clock_changes` counts runs whose slowest clock differs from
+    that of the run before.
+    """
 
     verdict: Verdict
     checks: tuple[Check, ...]

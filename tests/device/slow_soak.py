@@ -83,9 +83,7 @@ class Board:
             watts = dynamic + self.idle(self.ambient + float(now[0]))
             return np.asarray(self.matrix @ now + self.heat * watts)
 
-        done = solve_ivp(
-            slope, (0, duration_ns / 1e9), rises, method="Radau", rtol=1e-9, atol=1e-9
-        )
+        done = solve_ivp(slope, (0, duration_ns / 1e9), rises, method="Radau", rtol=1e-9, atol=1e-9)
         return np.asarray(done.y[:, -1])
 
 
@@ -162,9 +160,7 @@ def slow_soak(
     return Slow([ns for ns, _ in done], [divider for _, divider in done], celsius[:runs])
 
 
-def solved_soak(
-    board: Board, rises: State, latency: Latency, femtojoules: int, runs: int
-) -> Slow:
+def solved_soak(board: Board, rises: State, latency: Latency, femtojoules: int, runs: int) -> Slow:
     """The physics: each piece of a run has its own power, and the leakage is that of the moment."""
     spec = board.spec
     dividers = [1, *(trip.divider for trip in spec.thermal.trips)]

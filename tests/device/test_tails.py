@@ -91,9 +91,7 @@ def phone() -> HardwareSpec:
         Jitter(JitterCause.CLOCK_STEP, interval_ns=10_000, stall_ns=200),
     )
     clocks = tuple(OperatingPoint(mhz * 1_000_000, 550 + mhz // 4) for mhz in points)
-    return replace(
-        tiny_spec(jitter=jitter), thermal=thermal, operating_points=clocks, name="phone"
-    )
+    return replace(tiny_spec(jitter=jitter), thermal=thermal, operating_points=clocks, name="phone")
 
 
 def test_a_throttling_phones_tail_reaches_what_phones_show() -> None:

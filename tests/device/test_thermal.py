@@ -89,9 +89,7 @@ def test_three_stages_step_as_an_integrator_says() -> None:
         return matrix @ rises + heat
 
     times = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
-    solved = solve_ivp(
-        slope, (0, 1000), start, method="Radau", t_eval=times, rtol=1e-9, atol=1e-9
-    )
+    solved = solve_ivp(slope, (0, 1000), start, method="Radau", t_eval=times, rtol=1e-9, atol=1e-9)
     for seconds, expected in zip(times, solved.y.T, strict=True):
         ours = stepped(chain(*stages), start, 4.0, round(seconds * SECOND))
         np.testing.assert_allclose(ours, expected, rtol=1e-6)
