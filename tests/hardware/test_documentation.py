@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from stages.hardware import vocabulary
 from stages.hardware.load import load_spec, spec_names
-from stages.hardware.schema import SpecFile
+from stages.hardware.schema import (
+    CacheSection,
+    DmaSection,
+    DriverSection,
+    HostSection,
+    MemorySection,
+    Section,
+    SpecFile,
+    TensorCoreSection,
+    VectorSection,
+    WeightCacheSection,
+)
 from stages.hardware.spec import Dataflow, GovernorKind, JitterCause, Mark, SyncMode
 from stages.hardware.summary import list_row
 from stages.units import DIMENSIONS, format_bytes
@@ -18,6 +31,24 @@ TEXT = (ROOT / "docs" / "hardware-specs.md").read_text(encoding="utf-8")
 def test_every_section_is_described() -> None:
     for name, field in SpecFile.model_fields.items():
         assert f"`{field.alias or name}" in TEXT, name
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        TensorCoreSection,
+        VectorSection,
+        DmaSection,
+        MemorySection,
+        CacheSection,
+        WeightCacheSection,
+        HostSection,
+        DriverSection,
+    ],
+)
+def test_every_key_of_what_costs_is_described(section: type[Section]) -> None:
+    for name in section.model_fields:
+        assert re.search(rf"`(?:[a-z_]+\.(?:\*\.|[a-z0-9_]+\.)?)?{name}`", TEXT), name
 
 
 @pytest.mark.parametrize("options", [Dataflow, GovernorKind, JitterCause, Mark, SyncMode])

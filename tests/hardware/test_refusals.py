@@ -452,6 +452,20 @@ CASES = {
         "blocks_per_instance: 2",
         "only blocked cores deal blocks; leave it out",
     ),
+    "shapes of an array": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks: [[32, 32]]\n",
+        "tensor_core.blocks: [[32, 32]] on a weight_stationary array",
+        "blocks: [[32",
+        "only blocked cores deal blocks; leave it out",
+    ),
+    "half a shape": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks: [[32]]\n",
+        "tensor_core.blocks[0]: too few entries: 1",
+        "blocks: [[32",
+        "give at least 2",
+    ),
     "odd dma alignment": (
         "alignment: 1 B",
         "alignment: 3 B",
