@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from stages.device.counters import Counters, count
 from stages.device.functional import Execution, Machine
 from stages.device.power import Activity, activity_of
 from stages.device.samples import Samples
 from stages.device.session import Latencies, run_session
+from stages.device.session_timeline import session_timeline
 from stages.device.thermal import Die
 from stages.device.timeline import timeline_of
 from stages.device.weather import Climate
@@ -76,6 +78,19 @@ class SimulatedDevice:
         package = self._loaded()
         assert self._costs is not None
         return timeline_of(package.plan, run_costs(self._costs), self.spec)
+
+    def session_timeline(self, samples: Samples, warmup: int, seed: int) -> Timeline:
+        """What a session of `measure` did, run by run."""
+        package = self._loaded()
+        assert self._costs is not None
+        climate = Climate(self.spec, seed)
+        return session_timeline(package.plan, self._costs, climate, samples, warmup)
+
+    def counters(self) -> Counters:
+        """What is counted in one run without jitter at the nominal clock."""
+        package = self._loaded()
+        assert self._costs is not None
+        return count(package.plan, self._costs, self.spec)
 
     @property
     def activity(self) -> Activity:
