@@ -43,7 +43,8 @@ class RunCounters:
     unit) or the host worked, and what was achieved of the peaks.
 
     `macs_over_peak` is of the tensor core's rate, `bandwidth_over_peak` of what can cross between
-    `ddr` and the chip. Cache bytes are None where the device has no cache.
+    `ddr` and the chip (with a cache between them, what the cache missed). Cache bytes are whole
+    lines, None where the device has no cache.
     """
 
     total_ns: int
@@ -112,7 +113,7 @@ def count(plan: Plan, costs: Costs, spec: HardwareSpec) -> Counters:
     """The counters of a priced plan's run at the nominal clock."""
     segments = attribute(costs)
     clock = _Clock(spec.clock_hz, segments)
-    work = work_of(plan, costs)
+    work = work_of(plan, costs, spec)
     return Counters(
         run=_run(spec, segments, clock, work),
         engines={
@@ -183,7 +184,10 @@ def _run(spec: HardwareSpec, segments: Segments, clock: _Clock, work: Work) -> R
         macs_over_peak=_over_peak(peak_cycles(spec.tensor_core, macs), segments.total_cycles),
         ddr_read_bytes=moved[0],
         ddr_written_bytes=moved[1],
-        bandwidth_over_peak=_over_peak(compulsory_cycles(spec, sum(moved)), segments.total_cycles),
+        bandwidth_over_peak=_over_peak(
+            compulsory_cycles(spec, sum(moved) if misses is None else misses),
+            segments.total_cycles,
+        ),
         cache_hit_bytes=hits,
         cache_miss_bytes=misses,
     )
@@ -277,7 +281,9 @@ def _group(
         macs_over_peak=_over_peak(peak_cycles(spec.tensor_core, macs), cycles),
         ddr_read_bytes=moved[0],
         ddr_written_bytes=moved[1],
-        bandwidth_over_peak=_over_peak(compulsory_cycles(spec, sum(moved)), cycles),
+        bandwidth_over_peak=_over_peak(
+            compulsory_cycles(spec, sum(moved) if misses is None else misses), cycles
+        ),
         cache_hit_bytes=hits,
         cache_miss_bytes=misses,
     )

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from stages.device.functional import Execution
 from stages.device.samples import Samples
+from stages.device.session import Length
+from stages.device.surroundings import Surroundings
 from stages.package import Package
 from stages.tensors import Array
 from stages.trace.spans import Timeline
@@ -53,8 +55,8 @@ class TracedDevice(Device, Protocol):
 class HeatedDevice(Device, Protocol):
     """A device whose surroundings can be heated."""
 
-    def soak(self, runs: int, seed: int, junction_celsius: float) -> Samples:
-        """Time `runs` inferences, the first on an idle die of that temperature; `heat` is set.
+    def soak(self, length: Length, seed: int, where: Surroundings) -> Samples:
+        """Time inferences back to back, the first on a die that stood idle there; `heat` is set.
 
         A device that went off gives the samples up to then.
         """

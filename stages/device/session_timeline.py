@@ -4,8 +4,10 @@ temperature and the clock."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import accumulate
 
+from stages.device.latencies import slowed
 from stages.device.samples import HeatHistory, Samples
 from stages.device.timeline import timeline_of
 from stages.device.weather import Climate
@@ -18,6 +20,7 @@ RUNS_TRACK = "inference"
 _MOST_SPANS = 20_000
 _MOST_RUNS = 8
 _DECIMALS = 3
+_FINEST_RATIO = 1 << 20  # of two clocks
 
 
 def session_timeline(
@@ -33,16 +36,24 @@ def session_timeline(
     ends = list(accumulate(latencies))
     starts = [0, *ends[:-1]] if ends else []
     heat = samples.heat
-    dividers = [1] * len(ends) if heat is None else heat.clock_dividers.tolist()
+    dividers = [1.0] * len(ends) if heat is None else heat.clock_dividers.tolist()
     shown = max(1, min(_MOST_RUNS, _MOST_SPANS // max(1, len(plan.instructions))))
     spans = [
-        Span(RUNS_TRACK, f"inference {run}", start, end, "inference", facts={"clock_divider": slow})
+        Span(
+            RUNS_TRACK,
+            f"inference {run}",
+            start,
+            end,
+            "inference",
+            facts={"clock_divider": f"{slow:.4g}"},
+        )
         for run, (start, end, slow) in enumerate(zip(starts, ends, dividers, strict=True))
     ]
     for run in range(min(shown, len(ends))):
         cycles = latencies[run] * climate.spec.clock_hz // 1_000_000_000 + 1
         weather = climate.at([run + warmup], cycles)
-        timing = run_costs(costs, weather, dividers[run])
+        slowdown = Fraction(dividers[run]).limit_denominator(_FINEST_RATIO)
+        timing = run_costs(slowed(costs, slowdown), weather)
         spans += _placed(timeline_of(plan, timing, climate.spec), starts[run], latencies[run])
     return Timeline(
         (RUNS_TRACK, *plan.queues),

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stages.device.counters import Counters, count
+from stages.device.die import Die
+from stages.device.energy import Activity, InferenceEnergy, activity_of, inference_energy
 from stages.device.functional import Execution, Machine
-from stages.device.power import Activity, activity_of
+from stages.device.latencies import Latencies
 from stages.device.samples import Samples
-from stages.device.session import Latencies, run_session
+from stages.device.session import Length, run_session
 from stages.device.session_timeline import session_timeline
-from stages.device.thermal import Die
+from stages.device.surroundings import USUAL, Surroundings
 from stages.device.timeline import timeline_of
 from stages.device.weather import Climate
 from stages.errors import DeviceError
@@ -23,6 +25,11 @@ from stages.plan.timing import run_costs
 from stages.tensors import Array
 from stages.trace.spans import Timeline
 
+_WEATHER_RUNS = 1 << 10
+"""Runs of different weather in a session that lasts for a time; then it comes again."""
+_MOST_WEATHER_RUNS = 1 << 14
+"""The same in a session of a number of runs."""
+
 
 class SimulatedDevice:
     """A device made of a hardware spec. It holds one package at a time."""
@@ -31,7 +38,7 @@ class SimulatedDevice:
         self.spec = spec
         self._package: Package | None = None
         self._costs: Costs | None = None
-        self._activity: Activity | None = None
+        self._energy: InferenceEnergy | None = None
         self._machine: Machine | None = None
 
     @property
@@ -55,7 +62,7 @@ class SimulatedDevice:
         _check_events(plan)
         self._package = package
         self._costs = instruction_costs(plan, self.spec)
-        self._activity = activity_of(plan)
+        self._energy = inference_energy(plan, self.spec.power)
         self._machine = None
 
     def infer(self, inputs: Mapping[str, Array]) -> Execution:
@@ -67,11 +74,15 @@ class SimulatedDevice:
 
     def measure(self, runs: int, warmup: int, seed: int) -> Samples:
         """Runs from a device at rest in its usual air."""
-        return self._session(Die.at_rest(self.spec), runs, warmup, seed)
+        return self._session(USUAL, Length(runs + warmup), warmup, seed)
 
-    def soak(self, runs: int, seed: int, junction_celsius: float) -> Samples:
-        """Runs in a heat chamber (see `Die.heated`), without warm-up."""
-        return self._session(Die.heated(self.spec, junction_celsius), runs, 0, seed)
+    def soak(self, length: Length, seed: int, where: Surroundings) -> Samples:
+        """Runs on a device that stood idle in those surroundings, without warm-up.
+
+        Raises:
+            InputError: the spec says nothing of air at that speed.
+        """
+        return self._session(where, length, 0, seed)
 
     def timeline(self) -> Timeline:
         """One run without jitter at the nominal clock."""
@@ -95,15 +106,22 @@ class SimulatedDevice:
     @property
     def activity(self) -> Activity:
         """What one inference moves and multiplies."""
-        self._loaded()
-        assert self._activity is not None
-        return self._activity
+        return activity_of(self._loaded().plan)
 
-    def _session(self, die: Die, runs: int, warmup: int, seed: int) -> Samples:
+    @property
+    def energy(self) -> InferenceEnergy:
+        """What one inference costs, instruction by instruction."""
+        self._loaded()
+        assert self._energy is not None
+        return self._energy
+
+    def _session(self, where: Surroundings, length: Length, warmup: int, seed: int) -> Samples:
         self._loaded()
         assert self._costs is not None
-        latencies = Latencies(self._costs, Climate(self.spec, seed), runs + warmup)
-        return run_session(latencies, die, self.activity.femtojoules(self.spec.power), warmup)
+        most = _WEATHER_RUNS if length.runs is None else min(length.runs, _MOST_WEATHER_RUNS)
+        latencies = Latencies(self._costs, Climate(self.spec, seed), most)
+        die = Die.placed(self.spec, where)
+        return run_session(latencies, die, self.energy.femtojoules_at, length, warmup)
 
     def _loaded(self) -> Package:
         if self._package is None:

@@ -164,8 +164,10 @@ class _Replay:
             self._fill(queue, allowed, Cause.STRICT, source, index)
         latency, port = costs.latency[index], costs.port[index]
         room = channel[-costs.outstanding]
-        ready = max(allowed, room) + latency
-        self._fill(queue, allowed + latency, Cause.LATENCY, NOBODY, index)
+        launch = costs.launch[index]
+        ready = max(allowed, room) + launch + latency
+        self._fill(queue, allowed + launch, Cause.LAUNCH, NOBODY, index)
+        self._fill(queue, allowed + launch + latency, Cause.LATENCY, NOBODY, index)
         self._fill(queue, ready, Cause.OUTSTANDING, NOBODY, index)
         start = max(ready, channel[-1])
         if port:

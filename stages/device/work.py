@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.hardware.spec import HardwareSpec
-from stages.plan.costs import Costs, operator_flops
+from stages.plan.costs import Costs
 from stages.plan.instructions import DDR, Contraction, Instruction, Kernel, Opcode, Plan
+from stages.plan.prices import operator_flops
 from stages.recipe.kinds import Kind
 from stages.tensors import DType
 
@@ -23,8 +24,8 @@ Bytes = NDArray[np.int64]
 class Work:
     """One entry an instruction in each column; cache columns are None without a cache.
 
-    `ddr_read` and `ddr_written` count what transfers and gathers bring over the port of `ddr`; the
-    host's traffic crosses its own link.
+    `ddr_read` and `ddr_written` count what transfers and gathers ask of `ddr`, but for constants
+    that stay on chip; the host's traffic crosses its own link.
     """
 
     contractions: tuple[Contraction | None, ...]
@@ -51,7 +52,7 @@ class Work:
         return int(self.hits[chosen].sum()), int(self.misses[chosen].sum())
 
 
-def work_of(plan: Plan, costs: Costs) -> Work:
+def work_of(plan: Plan, costs: Costs, spec: HardwareSpec) -> Work:
     """Count a plan, instruction by instruction."""
     read, written = [], []
     for row in plan.instructions:
@@ -60,12 +61,14 @@ def work_of(plan: Plan, costs: Costs) -> Work:
         written.append(
             sum(item.size_bytes for item in row.writes if item.memory == DDR) if moves else 0
         )
+    kept = np.array(costs.kept_bytes, dtype=np.int64)
+    asked = np.array(read, dtype=np.int64)
     return Work(
-        tuple(row.contraction for row in plan.instructions),
-        np.array(read, dtype=np.int64),
-        np.array(written, dtype=np.int64),
-        None,
-        None,
+        contractions=tuple(row.contraction for row in plan.instructions),
+        ddr_read=asked - kept if kept.size else asked,
+        ddr_written=np.array(written, dtype=np.int64),
+        hits=np.array(costs.hit_bytes, dtype=np.int64) if spec.l2 else None,
+        misses=np.array(costs.miss_bytes, dtype=np.int64) if spec.l2 else None,
     )
 
 

@@ -20,12 +20,13 @@ from stages.hardware.load import load_spec
 from stages.normalizer.samples import save_samples
 from stages.package import Package, write_package
 from stages.plan.instructions import Plan
-from stages.thermal_stress import StressLimits, thermal_stress
+from stages.thermal_stress import Length, StressLimits, Surroundings, thermal_stress
 from stages.validate import ValidationLimits, validate
 from tests.device.packages import package_of
 from tests.device.plans import conv_relu_at
 
 HARDWARE = Path(__file__).parents[2] / "hardware_specs" / "npu_tiny.yaml"
+HOT = Surroundings(junction_celsius=85.0)
 RANDOM = np.random.default_rng(1)
 WEIGHT = (RANDOM.standard_normal((8, 8, 3, 3)) * 0.2).astype(np.float16)
 SAMPLES = [{"x": RANDOM.standard_normal((1, 8, 6, 6)).astype(np.float32)} for _ in range(2)]
@@ -170,7 +171,7 @@ def test_stages_write_the_same_bytes_twice(folders: tuple[Path, Path], tmp_path:
         benchmark(package, HARDWARE, out / "b", runs=50, warmup=5, seed=3)
         gate(out / "b", out / "v", None, out / "g", limits=GateLimits())
         thermal_stress(
-            package, HARDWARE, out / "s", runs=50, seed=1, junction_celsius=85.0, limits=limits
+            package, HARDWARE, out / "s", length=Length(50), seed=1, where=HOT, limits=limits
         )
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*"))
     assert [str(file) for file in files] == [
@@ -250,9 +251,9 @@ def test_the_hot_run_keeps_its_history(folders: tuple[Path, Path], tmp_path: Pat
         package,
         HARDWARE,
         tmp_path / "s",
-        runs=100,
+        length=Length(100),
         seed=1,
-        junction_celsius=85.0,
+        where=HOT,
         limits=StressLimits(),
     )
     with (tmp_path / "s" / "stress.csv").open() as file:
@@ -272,8 +273,8 @@ def test_a_hot_run_above_the_critical_temperature_is_refused(
             folders[0],
             HARDWARE,
             tmp_path / "s",
-            runs=1,
+            length=Length(1),
             seed=0,
-            junction_celsius=150.0,
+            where=Surroundings(150.0),
             limits=StressLimits(),
         )
