@@ -73,7 +73,7 @@ def _busiest(units: int, interleave_bytes: int, burst_bytes: int, pattern: Patte
     for start in islice(_starts(pattern, _ROUNDS * units), _ROUNDS * units):
         runs += 1
         address = start // burst_bytes * burst_bytes
-        stop = start + rest
+        stop = address + rest
         while address < stop:
             following = min((address // interleave_bytes + 1) * interleave_bytes, stop)
             bursts = ceil_div(following - address, burst_bytes)

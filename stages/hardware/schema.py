@@ -182,6 +182,9 @@ class TensorCoreSection(Section):
     blocks: list[BlockShape] = []
     max_split_k: Count = 1
     operand_feed: Size | None = None
+    default_output_cycles: Cycles = 0
+    output_cycles: dict[OperatorKind, SomeCycles] = {}
+    image_channels: CountOrZero = 0
 
 
 class VectorSection(Section):

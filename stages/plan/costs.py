@@ -76,7 +76,7 @@ def instruction_costs(plan: Plan, spec: HardwareSpec) -> Costs:
     launches = {name: launch_cycles(spec, engine_of(name)) for name in plan.queues}
     kept = kept_constants(plan, spec)
     nothing: list[CacheUse | None] = [None] * len(plan.instructions)
-    uses = cache_uses(plan, spec.l2, kept) if spec.l2 else nothing
+    uses = cache_uses(plan, spec, spec.l2, kept) if spec.l2 else nothing
     line_bytes = spec.l2.line_bytes if spec.l2 else 0
     price = pricer(plan, spec, kept).price
     roles = [_ROLES[instruction.opcode] for instruction in plan.instructions]

@@ -9,7 +9,7 @@ cache what the one before it left; constants that are kept were kept by the one 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,30 +22,64 @@ from stages.hardware.spec import Cache, HardwareSpec
 from stages.plan.instructions import DDR, Instruction, Opcode, Plan, Region
 
 Lines = NDArray[np.int64]
+_Numbered = tuple[int, Instruction]
+_SHORTEST_PART = 16
 
 
-def cache_uses(plan: Plan, cache: Cache, kept: KeptConstants) -> list[CacheUse | None]:
+def cache_uses(
+    plan: Plan, spec: HardwareSpec, cache: Cache, kept: KeptConstants
+) -> list[CacheUse | None]:
     """For each instruction what it found in the cache; None for those that don't look there.
 
     Constants that are kept on chip pass the cache by.
     """
-    lines = LineCache(cache)
+    lines = LineCache(cache, spec.ddr.size_bytes)
     footprints = _Footprints(cache.line_bytes)
     transfers = [
         (index, instruction)
         for index, instruction in enumerate(plan.instructions)
-        if instruction.opcode is Opcode.DMA_COPY and not kept.holds(instruction)
+        if _looks_there(instruction) and not kept.holds(instruction)
     ]
     uses: list[CacheUse | None] = [None] * len(plan.instructions)
-    for _ in range(2):
-        for index, instruction in transfers:
-            source, target = instruction.reads[0], instruction.writes[0]
-            if DDR in (source.memory, target.memory):
-                uses[index] = CacheUse(
-                    _touch(lines, footprints, source, write=False),
-                    _touch(lines, footprints, target, write=True),
-                )
+    first_time: list[bytes] = []
+    for part in _parts(transfers):
+        first_time.append(lines.snapshot())
+        _look_up(part, lines, footprints, uses)
+    for part, before in zip(_parts(transfers), first_time, strict=True):
+        if lines.snapshot() == before:
+            break  # from here on the second inference finds what the first one found
+        _look_up(part, lines, footprints, uses)
     return uses
+
+
+def _parts(transfers: Sequence[_Numbered]) -> Iterator[Sequence[_Numbered]]:
+    """Stretches of the program: short ones first, as a small cache soon forgets."""
+    start = 0
+    while start < len(transfers):
+        stop = max(start + _SHORTEST_PART, 2 * start)
+        yield transfers[start:stop]
+        start = stop
+
+
+def _look_up(
+    transfers: Sequence[_Numbered],
+    lines: LineCache,
+    footprints: _Footprints,
+    uses: list[CacheUse | None],
+) -> None:
+    for index, instruction in transfers:
+        source, target = instruction.reads[0], instruction.writes[0]
+        uses[index] = CacheUse(
+            _touch(lines, footprints, source, write=False),
+            _touch(lines, footprints, target, write=True),
+        )
+
+
+def _looks_there(instruction: Instruction) -> bool:
+    """Whether an instruction moves something to or from `ddr`."""
+    if instruction.opcode is not Opcode.DMA_COPY:
+        return False
+    return DDR in (instruction.reads[0].memory, instruction.writes[0].memory)
 
 
 def _touch(lines: LineCache, footprints: _Footprints, region: Region, *, write: bool) -> Touched:
@@ -89,8 +123,14 @@ class _Footprints:
         first = starts // self.line_bytes
         last = (starts + (pattern.run_bytes - 1)) // self.line_bytes
         widest = int((last - first).max())
-        spread = np.minimum(first[:, None] + np.arange(widest + 1), last[:, None])
-        lines = np.unique(spread)
+        lines = (first[:, None] + np.arange(widest + 1)).reshape(-1)
+        if widest:
+            lines = np.minimum(lines, np.repeat(last, widest + 1))
+        steps = np.diff(lines)
+        if len(steps) and int(steps.min()) < 0:
+            lines.sort()
+            steps = np.diff(lines)
+        lines = lines[np.concatenate(([True], steps > 0))]
         if int(lines[-1] - lines[0]) + 1 == len(lines):
             return (int(lines[0]), int(lines[-1]) + 1)
         return lines
