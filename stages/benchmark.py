@@ -99,7 +99,7 @@ def benchmark(
     is called).
 
     Raises:
-        PackageError: the package is damaged, or was made for another spec.
+        PackageError: the package is damaged, was made for another spec, or breaks a rule.
         HardwareSpecError: the spec is wrong.
         DeviceError: two measurements of one seed differ, the device can't be reached, or it went
             off.
@@ -112,9 +112,10 @@ def benchmark(
     timeline = simulated.timeline()
     activity, counters = simulated.activity, simulated.counters()
     device = CommandDevice(command) if command else simulated
-    device.load(package, package_dir)
     if device is simulated:
         _check_determinism(simulated, seed)
+    else:
+        device.load(package, package_dir)
     samples = device.measure(runs, warmup, seed)
     heat = samples.heat
     if heat is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from stages.device.admission import admit
 from stages.device.counters import Counters, count
 from stages.device.die import Die
 from stages.device.energy import Activity, InferenceEnergy, activity_of, inference_energy
@@ -20,7 +21,6 @@ from stages.errors import DeviceError
 from stages.hardware.spec import HardwareSpec
 from stages.package import Package
 from stages.plan.costs import Costs, instruction_costs
-from stages.plan.instructions import Opcode, Plan
 from stages.plan.timing import run_costs
 from stages.tensors import Array
 from stages.trace.spans import Timeline
@@ -47,19 +47,14 @@ class SimulatedDevice:
         return f"{self.spec.name} (simulated)"
 
     def load(self, package: Package, folder: Path) -> None:
-        """Price the plan; memory is filled when the first inference comes.
+        """Judge the plan and price it; memory is filled when the first inference comes.
 
         Raises:
-            DeviceError: the package is for another device, or waits for an event never signalled.
+            RefusedPlanError: the plan breaks a rule, or isn't for this device.
         """
         del folder
+        admit(package, self.spec)
         plan = package.plan
-        if plan.hardware != self.spec.name:
-            raise DeviceError(
-                f"the package is for {plan.hardware}, this device is {self.spec.name}",
-                hint=f"recompile with `--hardware {self.spec.name}`",
-            )
-        _check_events(plan)
         self._package = package
         self._costs = instruction_costs(plan, self.spec)
         self._energy = inference_energy(plan, self.spec.power)
@@ -127,16 +122,3 @@ class SimulatedDevice:
         if self._package is None:
             raise DeviceError("no package is loaded", hint="call `load` first")
         return self._package
-
-
-def _check_events(plan: Plan) -> None:
-    signalled: set[int] = set()
-    for instruction in plan.instructions:
-        if instruction.opcode is Opcode.SIGNAL_EVENT:
-            signalled.add(instruction.event)
-        elif instruction.opcode is Opcode.WAIT_EVENT and instruction.event not in signalled:
-            raise DeviceError(
-                f"{instruction.queue} waits for event {instruction.event}, which nothing before "
-                "it signals: the device would hang",
-                hint="the plan is broken: `recipe validate` names the rule",
-            )
