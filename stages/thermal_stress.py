@@ -120,7 +120,7 @@ def thermal_stress(
     """Runs a package back to back on a device that stood idle in those surroundings.
 
     Raises:
-        PackageError: the package is damaged, or was made for another spec.
+        PackageError: the package is damaged, was made for another spec, or breaks a rule.
         HardwareSpecError: the spec is wrong.
         InputError: the temperature is one at which the device is off, or the spec says nothing of
             air at that speed.

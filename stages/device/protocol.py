@@ -26,7 +26,8 @@ class Device(Protocol):
         """Get a package, read from `folder`, ready to run.
 
         Raises:
-            DeviceError: the device can't be reached, or the package isn't for it.
+            DeviceError: the device can't be reached.
+            PackageError: the package isn't for it, or its plan breaks a rule.
         """
 
     def infer(self, inputs: Mapping[str, Array]) -> Execution:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from stages.device.admission import admit
+from stages.device.counters import Counters, count
 from stages.device.die import Die
 from stages.device.energy import Activity, InferenceEnergy, activity_of, inference_energy
 from stages.device.functional import Execution, Machine
 from stages.device.latencies import Latencies
 from stages.device.samples import Samples
 from stages.device.session import Length, run_session
+from stages.device.session_timeline import session_timeline
 from stages.device.surroundings import USUAL, Surroundings
 from stages.device.timeline import timeline_of
 from stages.device.weather import Climate
@@ -18,7 +21,6 @@ from stages.errors import DeviceError
 from stages.hardware.spec import HardwareSpec
 from stages.package import Package
 from stages.plan.costs import Costs, instruction_costs
-from stages.plan.instructions import Opcode, Plan
 from stages.plan.timing import run_costs
 from stages.tensors import Array
 from stages.trace.spans import Timeline
@@ -45,19 +47,14 @@ class SimulatedDevice:
         return f"{self.spec.name} (simulated)"
 
     def load(self, package: Package, folder: Path) -> None:
-        """Price the plan; memory is filled when the first inference comes.
+        """Judge the plan and price it; memory is filled when the first inference comes.
 
         Raises:
-            DeviceError: the package is for another device, or waits for an event never signalled.
+            RefusedPlanError: the plan breaks a rule, or isn't for this device.
         """
         del folder
+        admit(package, self.spec)
         plan = package.plan
-        if plan.hardware != self.spec.name:
-            raise DeviceError(
-                f"the package is for {plan.hardware}, this device is {self.spec.name}",
-                hint=f"recompile with `--hardware {self.spec.name}`",
-            )
-        _check_events(plan)
         self._package = package
         self._costs = instruction_costs(plan, self.spec)
         self._energy = inference_energy(plan, self.spec.power)
@@ -88,6 +85,19 @@ class SimulatedDevice:
         assert self._costs is not None
         return timeline_of(package.plan, run_costs(self._costs), self.spec)
 
+    def session_timeline(self, samples: Samples, warmup: int, seed: int) -> Timeline:
+        """What a session of `measure` did, run by run."""
+        package = self._loaded()
+        assert self._costs is not None
+        climate = Climate(self.spec, seed)
+        return session_timeline(package.plan, self._costs, climate, samples, warmup)
+
+    def counters(self) -> Counters:
+        """What is counted in one run without jitter at the nominal clock."""
+        package = self._loaded()
+        assert self._costs is not None
+        return count(package.plan, self._costs, self.spec)
+
     @property
     def activity(self) -> Activity:
         """What one inference moves and multiplies."""
@@ -112,16 +122,3 @@ class SimulatedDevice:
         if self._package is None:
             raise DeviceError("no package is loaded", hint="call `load` first")
         return self._package
-
-
-def _check_events(plan: Plan) -> None:
-    signalled: set[int] = set()
-    for instruction in plan.instructions:
-        if instruction.opcode is Opcode.SIGNAL_EVENT:
-            signalled.add(instruction.event)
-        elif instruction.opcode is Opcode.WAIT_EVENT and instruction.event not in signalled:
-            raise DeviceError(
-                f"{instruction.queue} waits for event {instruction.event}, which nothing before "
-                "it signals: the device would hang",
-                hint="the plan is broken: `recipe validate` names the rule",
-            )

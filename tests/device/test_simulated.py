@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from stages.device.admission import RefusedPlanError
 from stages.device.onnxruntime_host import OnnxRuntimeHost
 from stages.device.protocol import Device, HeatedDevice, TracedDevice
 from stages.device.session import Length
@@ -99,13 +100,14 @@ def test_refusals() -> None:
     with pytest.raises(DeviceError, match="no package"):
         SimulatedDevice(spec).measure(1, 0, 0)
     other = replace(conv_relu_plan(), hardware="another")
-    with pytest.raises(DeviceError, match="is for another"):
+    with pytest.raises(RefusedPlanError, match="is for another"):
         loaded(other)
     plan = conv_relu_plan()
     hanging = replace(plan, instructions=tuple(i for i in plan.instructions if i.event != 1)
                       + tuple(i for i in plan.instructions if i.event == 1)[::-1])  # fmt: skip
-    with pytest.raises(DeviceError, match="would hang"):
+    with pytest.raises(RefusedPlanError, match="awaits event 1") as refused:
         loaded(hanging)
+    assert refused.value.violations[0].rule == "plan-event-order"
 
 
 def test_the_host_runs_the_normalised_model(tmp_path: Path) -> None:

@@ -139,10 +139,27 @@ def test_the_benchmark_reports_where_time_went(folders: tuple[Path, Path], tmp_p
     # 20,736 MAC at 128 a cycle of 2 ns; 2,304 bytes at 4 GB/s
     assert (roof["compute_ns"], roof["memory_ns"]) == (324, 576)  # type: ignore[index]
     trace = json.loads((tmp_path / "b" / "trace.json").read_text())
-    ends = [event["ts"] + event["dur"] for event in trace["traceEvents"] if event["ph"] == "X"]
-    assert max(ends) * 1000 == pytest.approx(result.roofline.calm_ns)
+    calm, session = (
+        [
+            event["ts"] + event["dur"]
+            for event in trace["traceEvents"]
+            if event["ph"] == "X" and event["pid"] == process
+        ]
+        for process in (1, 2)
+    )
+    assert max(calm) * 1000 == pytest.approx(result.roofline.calm_ns)
+    assert max(session) * 1000 == pytest.approx(sum(ordered))
+    assert result.counters.total_ns == result.roofline.calm_ns
     for engine in result.engines.values():
-        assert engine.busy_ns + engine.waiting_ns + engine.idle_ns == result.roofline.calm_ns
+        spent = engine.busy_ns + sum(engine.stalled_ns.values()) + engine.idle_ns
+        assert spent == result.roofline.calm_ns
+    with (tmp_path / "b" / "groups.csv").open() as file:
+        (group,) = csv.DictReader(file)
+    assert (group["group"], group["macs"]) == ("conv", "20736")
+    with (tmp_path / "b" / "operators.csv").open() as file:
+        operators = {row["operator"]: row for row in csv.DictReader(file)}
+    assert set(operators) == {"conv", "relu"}
+    assert operators["conv"]["busy_ns"] == group["tensor_core_ns"]
 
 
 def test_stages_write_the_same_bytes_twice(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -158,9 +175,9 @@ def test_stages_write_the_same_bytes_twice(folders: tuple[Path, Path], tmp_path:
         )
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*"))
     assert [str(file) for file in files] == [
-        "b/benchmark.json", "b/groups.csv", "b/metrics.json", "b/samples.csv", "b/trace.json",
-        "g/gate.json", "g/metrics.json", "s/metrics.json", "s/stress.csv", "s/stress.json",
-        "v/metrics.json", "v/validation.json",
+        "b/benchmark.json", "b/groups.csv", "b/metrics.json", "b/operators.csv", "b/samples.csv",
+        "b/trace.json", "g/gate.json", "g/metrics.json", "s/metrics.json", "s/stress.csv",
+        "s/stress.json", "v/metrics.json", "v/validation.json",
     ]  # fmt: skip
     for file in files:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
