@@ -8,6 +8,7 @@ from stages.hardware import vocabulary
 from stages.hardware.refusals import Refusal
 from stages.hardware.schema import SpecFile, TensorCoreSection
 from stages.hardware.spec import Dataflow
+from stages.hardware.thermal_consistency import thermal_inconsistencies
 from stages.tensors import LayoutKind
 from stages.units import format_bytes, format_frequency, format_ns
 
@@ -25,7 +26,7 @@ def inconsistencies(file: SpecFile) -> Iterator[Refusal]:
     yield from _operators(file)
     yield from _clocks_and_power(file)
     yield from _whole_kelvin(file)
-    yield from _thermal(file)
+    yield from thermal_inconsistencies(file)
     yield from _jitter(file)
 
 
@@ -299,29 +300,6 @@ def _whole_kelvin(file: SpecFile) -> Iterator[Refusal]:
             f"{millikelvin} mK isn't a whole number of kelvin",
             "round it to 1 K",
         )
-
-
-def _thermal(file: SpecFile) -> Iterator[Refusal]:
-    trips = file.thermal.trips
-    for number in range(1, len(trips)):
-        cooler, hotter = trips[number - 1], trips[number]
-        if hotter.temperature <= cooler.temperature or hotter.divider <= cooler.divider:
-            yield Refusal(
-                ("thermal", "trips", number),
-                f"trip table out of order: {_trip(cooler.temperature, cooler.divider)} comes "
-                f"before {_trip(hotter.temperature, hotter.divider)}",
-                "list trips from the coolest up, each with a larger divider",
-            )
-    if trips and file.thermal.ambient >= trips[0].temperature:
-        yield Refusal(
-            ("thermal", "ambient"),
-            f"{file.thermal.ambient / 1000:g} degC is over the first trip",
-            "the device would never run at its full clock",
-        )
-
-
-def _trip(millicelsius: int, divider: int) -> str:
-    return f"{millicelsius / 1000:g} degC (clock/{divider})"
 
 
 def _jitter(file: SpecFile) -> Iterator[Refusal]:

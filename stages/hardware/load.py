@@ -260,10 +260,18 @@ def _thermal(file: SpecFile) -> contract.Thermal:
         trips=tuple(
             contract.Trip(
                 celsius=trip.temperature / 1000,
-                divider=trip.divider,
+                divider=trip.divider or 1,
                 hysteresis_celsius=trip.hysteresis / 1000,
+                clock_hz=trip.clock or 0,
             )
             for trip in thermal.trips
         ),
         critical_celsius=thermal.critical / 1000,
+        governor=thermal.governor,
+        airflow=tuple(
+            contract.AirSpeed(
+                millimetres_per_second=point.speed, millikelvin_per_watt=point.resistance
+            )
+            for point in thermal.airflow
+        ),
     )

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from stages import units
 from stages.hardware import vocabulary
-from stages.hardware.spec import Dataflow, JitterCause, Mark, SyncMode
+from stages.hardware.spec import Dataflow, GovernorKind, JitterCause, Mark, SyncMode
 from stages.tensors import DType, Layout, LayoutKind
 from stages.units import Dimension, QuantityError
 
@@ -123,6 +123,7 @@ Femtojoules = Annotated[int, _positive(units.ENERGY)]
 FemtojoulesPerByte = Annotated[int, _positive(units.ENERGY_PER_BYTE)]
 ThermalResistance = Annotated[int, _positive(units.THERMAL_RESISTANCE)]
 HeatCapacity = Annotated[int, _positive(units.HEAT_CAPACITY)]
+AirSpeed = Annotated[int, _any(units.SPEED)]
 ArithmeticRate = Annotated[int, _positive(units.ARITHMETIC_RATE)]
 Efficiency = Annotated[int, BeforeValidator(_whole), _positive(units.SHARE)]
 Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
@@ -315,8 +316,16 @@ class TripSection(Section):
     """See `spec.Trip`."""
 
     temperature: Celsius
-    divider: Annotated[int, Field(ge=2, le=1024)]
+    divider: Annotated[int, Field(ge=2, le=1024)] | None = None
+    clock: Frequency | None = None
     hysteresis: KelvinOrZero
+
+
+class AirSpeedSection(Section):
+    """See `spec.AirSpeed`."""
+
+    speed: AirSpeed
+    resistance: ThermalResistance
 
 
 class ThermalSection(Section):
@@ -326,6 +335,8 @@ class ThermalSection(Section):
     poll: Duration
     critical: Celsius
     stages: Annotated[list[ThermalStageSection], Field(min_length=1)]
+    governor: Annotated[GovernorKind, _choice(GovernorKind, "governor")] = GovernorKind.TABLE
+    airflow: list[AirSpeedSection] = []
     trips: list[TripSection]
 
 

@@ -222,24 +222,49 @@ class ThermalStage:
     millijoules_per_kelvin: int
 
 
+class GovernorKind(StrEnum):
+    """How the driver reacts to the die's temperature at each poll."""
+
+    TABLE = "table"  # each trip that holds sets its clock
+    STEP_WISE = "step_wise"  # one operating point at a time, as Linux's governor of that name
+
+
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """At `celsius` the clock is divided by `divider`, until `hysteresis_celsius` below."""
+    """At `celsius` the compute clock falls, until `hysteresis_celsius` below.
+
+    It falls to the operating point of `clock_hz`, with that point's voltage; where `clock_hz` is 0
+    it is divided by `divider` at the nominal voltage. A step-wise governor takes neither.
+    """
 
     celsius: float
     divider: int
     hysteresis_celsius: float
+    clock_hz: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AirSpeed:
+    """What lies between the last stage and the air that passes it at that speed."""
+
+    millimetres_per_second: int
+    millikelvin_per_watt: int
 
 
 @dataclass(frozen=True, slots=True)
 class Thermal:
-    """Stages from the die outwards, trips from the coolest up."""
+    """Stages from the die outwards, trips from the coolest up, air speeds from the slowest up.
+
+    The last stage's own resistance is that in the device's usual air.
+    """
 
     stages: tuple[ThermalStage, ...]
     ambient_celsius: float
     poll_ns: int
     trips: tuple[Trip, ...]
     critical_celsius: float
+    governor: GovernorKind = GovernorKind.TABLE
+    airflow: tuple[AirSpeed, ...] = ()
 
 
 class JitterCause(StrEnum):
@@ -248,6 +273,9 @@ class JitterCause(StrEnum):
     DRAM_REFRESH = "dram_refresh"  # stalls transfers
     INTERRUPT = "interrupt"  # stalls the host
     VOLTAGE_DROOP = "voltage_droop"  # stretches the clock of compute
+    SCHEDULER = "scheduler"  # stalls the host: another thread has its core
+    CLOCK_STEP = "clock_step"  # compute runs a bin below the nominal clock: power or boost limits
+    MEMORY_CONTENTION = "memory_contention"  # stalls transfers: another master has the memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from stages.hardware.spec import Cache, Dataflow, HardwareSpec, Mark, TensorCore
+from stages.hardware.spec import Cache, Dataflow, HardwareSpec, Mark, TensorCore, Trip
 from stages.tensors import DType
 from stages.units import format_bandwidth, format_bytes, format_frequency, format_ns
 
@@ -139,8 +139,8 @@ def _facts(spec: HardwareSpec) -> Iterator[Fact]:
     )
     yield Fact("operators", _operators_text(spec))
     yield Fact("driver", f"{spec.driver.sync_mode}, submit {format_ns(spec.driver.submit_ns)}")
-    trips = ", ".join(f"{trip.celsius:g} degC clock/{trip.divider}" for trip in spec.thermal.trips)
-    yield Fact("trips", f"{trips or 'none'}; critical {spec.thermal.critical_celsius:g} degC")
+    trips = ", ".join(map(_trip_text, spec.thermal.trips)) or "none"
+    yield Fact("trips", f"{trips}; critical {spec.thermal.critical_celsius:g} degC")
     yield Fact("power at peak", _power_text(spec))
     marks = Counter(source.mark for source in spec.sources.values())
     yield Fact("sources", ", ".join(f"{marks[mark]} {mark}" for mark in Mark if marks[mark]))
@@ -216,6 +216,14 @@ def _warnings(spec: HardwareSpec, stem: str) -> Iterator[SpecWarning]:
     yield from _bandwidth_warnings(spec)
     yield from _size_warnings(spec)
     yield from _operator_warnings(spec)
+
+
+def _trip_text(trip: Trip) -> str:
+    if trip.clock_hz:
+        return f"{trip.celsius:g} degC {format_frequency(trip.clock_hz)}"
+    if trip.divider == 1:
+        return f"{trip.celsius:g} degC step-wise"
+    return f"{trip.celsius:g} degC clock/{trip.divider}"
 
 
 def _thermal_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
