@@ -116,6 +116,10 @@ class GraphBuilder:
         self._constants.append(numpy_helper.from_array(data, name))
         return Value(name, tuple(data.shape))
 
+    def constant_like(self, shape: Sequence[int]) -> Value:
+        """A seeded constant of a shape, no parameter (positions of a grid, strides)."""
+        return self.constant(np.resize(_block(), tuple(shape)))
+
     def scalar(self, value: float) -> Value:
         """A constant float of rank 0."""
         return self.constant(np.asarray(value, np.float32))
