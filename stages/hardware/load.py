@@ -162,6 +162,9 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         lane_alignment_bytes=core.lane_alignment or 1,
         misaligned_lanes=core.misaligned_lanes or 1,
         blocks_per_instance=core.blocks_per_instance,
+        block_shapes=tuple((rows, cols) for rows, cols in core.blocks),
+        max_split_k=core.max_split_k,
+        operand_feed_bytes=core.operand_feed or 0,
     )
 
 
@@ -192,7 +195,7 @@ def _memory(name: str, section: MemorySection) -> contract.Memory:
         read_efficiency_permille=section.read_efficiency,
         write_efficiency_permille=section.write_efficiency,
         channels=section.channels,
-        interleave_bytes=section.interleave or 0,
+        interleave_bytes=section.interleave or section.burst,
         bank_interleave_bytes=section.bank_interleave or 0,
     )
 

@@ -42,7 +42,10 @@ class TensorCore:
 
     `efficiency_permille` is what the chip achieves of its modelled rate, by type (others: all of
     it). An input whose stride is off `lane_alignment_bytes` drives `misaligned_lanes` of `lanes`.
-    A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight.
+
+    A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight. It may take
+    `block_shapes` besides rows x cols, and split k over up to `max_split_k` blocks.
+    `operand_feed_bytes` a cycle reach all of its instances (0: as many as they take).
     """
 
     dataflow: Dataflow
@@ -64,6 +67,9 @@ class TensorCore:
     lane_alignment_bytes: int = 1
     misaligned_lanes: int = 1
     blocks_per_instance: int = 1
+    block_shapes: tuple[tuple[int, int], ...] = ()
+    max_split_k: int = 1
+    operand_feed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +102,8 @@ class Memory:
     """One level of memory. `reserved_bytes` at its start are not the compiler's.
 
     Efficiencies are what is achieved of the bandwidths. Addresses go round the `channels` every
-    `interleave_bytes`, and within a channel round its `banks` every `bank_interleave_bytes`
-    (0: the memory doesn't say, and a strided access costs whole bursts alone).
+    `interleave_bytes`, and round the `banks` every `bank_interleave_bytes` (0: the memory
+    doesn't say, and a strided access costs whole bursts alone).
     """
 
     name: str
