@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isqrt
 
 from stages.hardware.spec import Dataflow, TensorCore
 from stages.tensors import DType
@@ -56,6 +57,32 @@ def contraction_cycles(
         cycles = min(cycles, depthwise + core.fill_cycles)
     efficiency = core.efficiency_permille.get(dtype, ALL_PERMILLE)
     return max(1, ceil_div(max(cycles, ceil_div(macs, rate)) * ALL_PERMILLE, efficiency))
+
+
+def drained_cycles(
+    core: TensorCore,
+    cycles: int,
+    blocks: int,
+    kinds: Iterable[str],
+    element_bytes: int,
+) -> int:
+    """Cycles of a contraction whose results drain, while it computes, in `blocks` of up to `cols`
+    channels of `element_bytes` through an output stage that does `kinds`.
+
+    The stages are a pipeline: the slowest kind counts. A Rockchip NPU's table of functions passes
+    two results a cycle or less, so a thin layer with SiLU waits for it and not for its MACs.
+    """
+    by_kind = core.output_cycles_by_kind
+    slowest = max((by_kind.get(kind, 0) for kind in kinds), default=0)
+    return max(cycles, blocks * element_bytes * max(slowest, core.default_output_cycles))
+
+
+def output_blocks(core: TensorCore, m: int, n: int, groups: int) -> int:
+    """Blocks of `cols` channels in which the results of a contraction drain; the groups of a
+    depthwise one lie side by side as channels."""
+    if n == 1:
+        return m * ceil_div(groups, core.cols)
+    return m * groups * ceil_div(n, core.cols)
 
 
 def driven_cycles(core: TensorCore, cycles: int, strides: Iterable[int]) -> int:
@@ -109,8 +136,13 @@ def _dot_product_cycles(core: TensorCore, work: _Product) -> int:
     a cycle, for each filter tap and each block of input channels. The depth is counted in bytes
     there: a type of half the rate contracts half as many channels a cycle. A stripe of pixels
     shares a block of weights, and hides the load of the next one only if it is long enough: 16
-    atomic operations on NVDLA; 8 on Ethos-U (Vela's npu_performance.py, `cycles_wb`).
+    atomic operations on NVDLA; 8 on Ethos-U (Vela's npu_performance.py, `cycles_wb`). The few
+    channels of an image would leave most of the depth idle: NVDLA's pre-extension lays the taps of
+    a kernel's row side by side in it (kernels count as square here).
     """
+    taps = work.taps
+    if work.groups == 1 and work.k <= taps * core.image_channels:
+        taps = isqrt(taps - 1) + 1
     rate = core.macs_per_cycle[work.dtype]
     array_rate = core.macs_per_cycle[core.array_dtype]
     depth = max(1, core.depth * rate // array_rate)
@@ -119,7 +151,7 @@ def _dot_product_cycles(core: TensorCore, work: _Product) -> int:
         ceil_div(blocks * ceil_div(work.m, core.rows), core.instances),
         ceil_div(blocks, core.instances) * core.weight_load_cycles,
     )
-    steps = stripes * work.taps * ceil_div(work.k, work.taps * depth)
+    steps = stripes * taps * ceil_div(work.k, taps * depth)
     step_macs = core.rows * core.cols * depth * core.instances
     return ceil_div(steps * step_macs, rate) + core.fill_cycles
 
@@ -138,6 +170,20 @@ def _blocked_cycles(core: TensorCore, work: _Product) -> int:
     )
 
 
+def _dealt(core: TensorCore, work: _Product, of_group: int) -> int:
+    """Blocks that the busiest instance works through, one after the other.
+
+    Kernels of fused attention give each head to few thread blocks, which walk through its rows
+    (TensorRT's fused_multihead_attention kernels: one for a head and a sequence), so a batched
+    product of few groups leaves most instances idle, however large it is.
+    """
+    batched = work.groups > 1 and work.taps == 1
+    if not batched or not 0 < core.group_blocks < of_group:
+        return ceil_div(work.groups * of_group, core.instances)
+    steps = ceil_div(of_group, core.group_blocks)
+    return ceil_div(work.groups * core.group_blocks, core.instances) * steps
+
+
 def _block_shape_cycles(core: TensorCore, work: _Product, rows: int, cols: int, split: int) -> int:
     """Cycles with blocks of rows x cols outputs whose k is split over `split` blocks.
 
@@ -149,9 +195,10 @@ def _block_shape_cycles(core: TensorCore, work: _Product, rows: int, cols: int, 
     """
     rate = core.macs_per_cycle[work.dtype]
     depth = ceil_div(work.k, split)
-    blocks = work.groups * ceil_div(work.m, rows) * ceil_div(work.n, cols) * split
+    of_group = ceil_div(work.m, rows) * ceil_div(work.n, cols) * split
+    blocks = work.groups * of_group
     block = ceil_div(rows * cols * depth * core.instances, rate)
-    multiplying = ceil_div(blocks, core.instances) * block
+    multiplying = _dealt(core, work, of_group) * block
     waves = ceil_div(blocks, core.instances * core.blocks_per_instance)
     if not core.operand_feed_bytes:
         return multiplying + waves * core.fill_cycles

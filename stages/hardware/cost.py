@@ -18,7 +18,13 @@ from stages.hardware.clock import (
     cycles_to_nanoseconds,
     nanoseconds_to_cycles,
 )
-from stages.hardware.contraction import ALL_PERMILLE, contraction_cycles, driven_cycles
+from stages.hardware.contraction import (
+    ALL_PERMILLE,
+    contraction_cycles,
+    drained_cycles,
+    driven_cycles,
+    output_blocks,
+)
 from stages.hardware.spec import HardwareSpec, TensorCore, VectorUnit
 from stages.hardware.transfer import (
     CacheUse,
@@ -41,11 +47,13 @@ __all__ = [
     "compulsory_cycles",
     "contraction_cycles",
     "cycles_to_nanoseconds",
+    "drained_cycles",
     "driven_cycles",
     "host_cycles",
     "kept_weights_cost",
     "launch_cycles",
     "nanoseconds_to_cycles",
+    "output_blocks",
     "peak_cycles",
     "strided_transfer_cost",
     "transfer_cost",

@@ -164,7 +164,11 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         blocks_per_instance=core.blocks_per_instance,
         block_shapes=tuple((rows, cols) for rows, cols in core.blocks),
         max_split_k=core.max_split_k,
+        group_blocks=core.group_blocks,
         operand_feed_bytes=core.operand_feed or 0,
+        default_output_cycles=core.default_output_cycles,
+        output_cycles_by_kind=dict(core.output_cycles),
+        image_channels=core.image_channels,
     )
 
 

@@ -16,9 +16,11 @@ from stages.hardware.cost import (
     TransferCost,
     cached_transfer_cost,
     contraction_cycles,
+    drained_cycles,
     driven_cycles,
     host_cycles,
     kept_weights_cost,
+    output_blocks,
     strided_transfer_cost,
     transfer_cost,
     vector_cycles,
@@ -26,11 +28,20 @@ from stages.hardware.cost import (
 from stages.hardware.interleave import WHOLE, pattern_of
 from stages.hardware.spec import HardwareSpec, Memory
 from stages.plan.ddr_traffic import KeptConstants
-from stages.plan.instructions import DDR, Instruction, Kernel, Opcode, Plan, Region
+from stages.plan.instructions import (
+    DDR,
+    NO_KERNEL,
+    Contraction,
+    Instruction,
+    Kernel,
+    Opcode,
+    Plan,
+    Region,
+)
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.operators import flops
-from stages.tensors import Shape, TensorType
+from stages.tensors import DType, Shape, TensorType
 
 READ_SIDED = frozenset(
     {
@@ -77,7 +88,12 @@ class Pricer:
             kept = self.kept.holds(instruction)
             key: object = (_transfer_key(instruction), use, kept)
         elif instruction.contraction is not None:
-            key = (instruction.contraction, _input_strides(instruction, self.spec))
+            key = (
+                instruction.contraction,
+                _input_strides(instruction, self.spec),
+                instruction.kernel,
+                instruction.writes[0].dtype if instruction.writes else None,
+            )
         else:
             key = (
                 instruction.kernel,
@@ -90,16 +106,26 @@ class Pricer:
         return found
 
     def _price(self, instruction: Instruction, use: CacheUse | None) -> Price:
-        spec, work = self.spec, instruction.contraction
         if instruction.opcode is Opcode.DMA_COPY:
             cost = self._transfer(instruction, use)
             return (cost.channel_cycles, cost.latency_cycles, cost.port_cycles)
-        if work is None:
-            return (_vector_cycles(instruction, self.plan.kernels[instruction.kernel], spec), 0, 0)
+        if instruction.contraction is not None:
+            return (self._contraction(instruction, instruction.contraction), 0, 0)
+        kernel = self.plan.kernels[instruction.kernel]
+        return (_vector_cycles(instruction, kernel, self.spec), 0, 0)
+
+    def _contraction(self, instruction: Instruction, work: Contraction) -> int:
+        core = self.spec.tensor_core
         cycles = contraction_cycles(
-            spec.tensor_core, work.m, work.n, work.k, work.groups, work.taps, work.dtype
+            core, work.m, work.n, work.k, work.groups, work.taps, work.dtype
         )
-        return (driven_cycles(spec.tensor_core, cycles, _input_strides(instruction, spec)), 0, 0)
+        cycles = driven_cycles(core, cycles, _input_strides(instruction, self.spec))
+        if instruction.kernel == NO_KERNEL or not instruction.writes:
+            return cycles
+        kinds = [operator.kind for operator in self.plan.kernels[instruction.kernel].operators]
+        blocks = output_blocks(core, work.m, work.n, work.groups)
+        width = drained_bytes(instruction.writes[0].dtype)
+        return drained_cycles(core, cycles, blocks, kinds, width)
 
     def _transfer(self, instruction: Instruction, use: CacheUse | None) -> TransferCost:
         source, target = instruction.reads[0], instruction.writes[0]
@@ -155,6 +181,12 @@ def row_strides(physical_shape: Shape, strides: Sequence[int]) -> tuple[int, ...
         for extent, stride in zip(physical_shape[:-1], strides[:-1], strict=True)
         if extent > 1
     )
+
+
+def drained_bytes(result: DType) -> int:
+    """Bytes of an element that leaves the tensor core; 0 for f32, which sums in parts have: they
+    stay where they are added up."""
+    return 0 if result is DType.F32 else result.size_bytes
 
 
 def _input_strides(instruction: Instruction, spec: HardwareSpec) -> tuple[int, ...]:
