@@ -15,7 +15,9 @@ from stages.units import format_bytes, format_frequency, format_ns
 def inconsistencies(file: SpecFile) -> Iterator[Refusal]:
     """Everything in the file that contradicts something else in it."""
     yield from _tensor_core(file.tensor_core)
+    yield from _utilisation(file.tensor_core)
     yield from _memories(file)
+    yield from _caches(file)
     yield from _layouts(file)
     yield from _operators(file)
     yield from _clocks_and_power(file)
@@ -57,6 +59,39 @@ def _tensor_core(core: TensorCoreSection) -> Iterator[Refusal]:
             )
 
 
+def _utilisation(core: TensorCoreSection) -> Iterator[Refusal]:
+    """Efficiencies are of types that have a rate, lanes are described whole or not at all, and
+    only what deals blocks keeps several of them in flight."""
+    for dtype in core.efficiency:
+        if dtype not in core.macs_per_cycle:
+            yield Refusal(
+                ("tensor_core", "efficiency", str(dtype)),
+                f"{dtype} has no rate",
+                f"it multiplies {', '.join(core.macs_per_cycle)}: see tensor_core.macs_per_cycle",
+            )
+    lanes = ("lanes", "lane_alignment", "misaligned_lanes")
+    missing = [key for key in lanes if getattr(core, key) is None]
+    if missing and len(missing) < len(lanes):
+        present = next(key for key in lanes if key not in missing)
+        yield Refusal(
+            ("tensor_core", present),
+            f"means nothing without {' and '.join(missing)}",
+            "give all three of lanes, lane_alignment and misaligned_lanes, or none",
+        )
+    elif core.misaligned_lanes and core.lanes and core.misaligned_lanes > core.lanes:
+        yield Refusal(
+            ("tensor_core", "misaligned_lanes"),
+            f"{core.misaligned_lanes} of {core.lanes} lanes",
+            "write at most lanes",
+        )
+    if core.dataflow is not Dataflow.BLOCKED and core.blocks_per_instance > 1:
+        yield Refusal(
+            ("tensor_core", "blocks_per_instance"),
+            f"{core.blocks_per_instance} on a {core.dataflow} array",
+            "only blocked cores keep several blocks of an instance in flight; leave it out",
+        )
+
+
 def _array_rate(core: TensorCoreSection, rate: int) -> Iterator[Refusal]:
     """The array's shape and its rate say the same, except where the rows and cols are a block."""
     array = core.array
@@ -93,9 +128,18 @@ def _memories(file: SpecFile) -> Iterator[Refusal]:
                 f"{format_bytes(memory.reserved)} leave nothing of {format_bytes(memory.size)}",
                 "lower it, or raise the size",
             )
-        for part, value in (("alignment", memory.alignment), ("burst", memory.burst)):
+        for part in ("alignment", "burst", "interleave", "bank_interleave"):
+            value: int | None = getattr(memory, part)
+            if value is None:
+                continue
             if value & (value - 1):
                 yield Refusal((*key, part), f"{value} B isn't a power of two", "round it up to one")
+            elif part.endswith("interleave") and value < memory.burst:
+                yield Refusal(
+                    (*key, part),
+                    f"{value} B is less than a burst of {memory.burst} B",
+                    "a burst comes from one bank of one channel: raise it",
+                )
     if file.dma.alignment & (file.dma.alignment - 1):
         yield Refusal(
             ("dma", "alignment"),
@@ -107,6 +151,22 @@ def _memories(file: SpecFile) -> Iterator[Refusal]:
             ("dma", "max_transfer"),
             f"{file.dma.max_transfer} B is less than the alignment of {file.dma.alignment} B",
             "raise it",
+        )
+
+
+def _caches(file: SpecFile) -> Iterator[Refusal]:
+    cache = file.memory.l2
+    if cache is None:
+        return
+    key = ("memory", "l2")
+    if cache.line & (cache.line - 1):
+        yield Refusal((*key, "line"), f"{cache.line} B isn't a power of two", "round it up to one")
+    if cache.size % (cache.line * cache.ways):
+        yield Refusal(
+            (*key, "size"),
+            f"{format_bytes(cache.size)} isn't a whole number of sets of {cache.ways} lines of "
+            f"{cache.line} B",
+            "size is line x ways x sets",
         )
 
 

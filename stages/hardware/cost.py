@@ -8,7 +8,7 @@ cycle. `docs/hardware-specs.md` shows the formulas with an example each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -18,6 +18,7 @@ from stages.tensors import DType
 from stages.units import ceil_div
 
 NANOSECONDS_PER_SECOND = 1_000_000_000
+ALL_PERMILLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ def contraction_cycles(
 
     Never below `groups*m*n*k` over the peak rate; grows (or stays) with m, n, k and groups.
     A depthwise product (k = taps, n = 1, several groups) takes `macs / depthwise rate` where the
-    core has such a mode and it is the faster.
+    core has such a mode and it is the faster. What comes out is divided by the efficiency that
+    the core has for `dtype`, and rounded up.
 
     Raises:
         ValueError: a negative extent, no tap, or a type that the core doesn't multiply.
@@ -59,7 +61,18 @@ def contraction_cycles(
     if groups > 1 and n == 1 and k == taps and core.depthwise_macs_per_cycle:
         depthwise = ceil_div(macs * array_rate, core.depthwise_macs_per_cycle * rate)
         cycles = min(cycles, depthwise + core.fill_cycles)
-    return max(1, cycles, ceil_div(macs, rate))
+    efficiency = core.efficiency_permille.get(dtype, ALL_PERMILLE)
+    return max(1, ceil_div(max(cycles, ceil_div(macs, rate)) * ALL_PERMILLE, efficiency))
+
+
+def driven_cycles(core: TensorCore, cycles: int, strides: Iterable[int]) -> int:
+    """Cycles of a contraction whose input has these strides, in bytes.
+
+    A stride off the lane alignment drives `misaligned_lanes` of the `lanes`, for so much longer.
+    """
+    if all(stride % core.lane_alignment_bytes == 0 for stride in strides):
+        return cycles
+    return ceil_div(cycles * core.lanes, core.misaligned_lanes)
 
 
 def _dense_cycles(
@@ -74,7 +87,8 @@ def _dense_cycles(
         case Dataflow.BLOCKED:
             blocks = groups * ceil_div(m, core.rows) * ceil_div(n, core.cols)
             block = ceil_div(core.rows * core.cols * k * core.instances, rate)
-            return ceil_div(blocks, core.instances) * (block + core.fill_cycles)
+            waves = ceil_div(blocks, core.instances * core.blocks_per_instance)
+            return ceil_div(blocks, core.instances) * block + waves * core.fill_cycles
         case _:
             base = _systolic_cycles(core, m, n, k, groups)
             return ceil_div(base * array_rate, rate) + core.fill_cycles
@@ -127,8 +141,9 @@ def _dot_product_cycles(
 def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element_bytes: int) -> int:
     """Cycles of a chain of operator kinds over `elements` of `element_bytes`.
 
-    startup + ceil(bytes / bytes_per_cycle) x (sum of each kind's cycles for one vector); after
-    ONNXim's vector unit, which gives each operation a latency for one vector.
+    startup + ceil(bytes / bytes_per_cycle) x (sum of each kind's cycles for one vector) over the
+    unit's efficiency; after ONNXim's vector unit, which gives each operation a latency for one
+    vector.
 
     Raises:
         ValueError: a negative count.
@@ -137,7 +152,8 @@ def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element
         raise ValueError(f"negative work: {elements} elements of {element_bytes} bytes")
     vectors = ceil_div(elements * element_bytes, unit.bytes_per_cycle)
     passes = sum(unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in kinds)
-    return max(1, unit.startup_cycles + vectors * passes)
+    work = ceil_div(vectors * passes * ALL_PERMILLE, unit.efficiency_permille)
+    return max(1, unit.startup_cycles + work)
 
 
 def transfer_cost(
@@ -158,8 +174,12 @@ def transfer_cost(
     clock = spec.clock_hz
     read_bytes = _burst_bytes(reading, size_bytes, contiguous_bytes)
     written_bytes = _burst_bytes(writing, size_bytes, contiguous_bytes)
-    read_cycles = ceil_div(read_bytes * clock, reading.read_bandwidth)
-    write_cycles = ceil_div(written_bytes * clock, writing.write_bandwidth)
+    read_cycles = _port_cycles(
+        read_bytes * clock, reading.read_bandwidth, reading.read_efficiency_permille
+    )
+    write_cycles = _port_cycles(
+        written_bytes * clock, writing.write_bandwidth, writing.write_efficiency_permille
+    )
     moving = ceil_div(size_bytes * clock, spec.dma.bandwidth)
     latency_ns = spec.dma.setup_ns + reading.read_latency_ns + writing.write_latency_ns
     port = (read_cycles if reading is spec.ddr else 0) + (
@@ -170,6 +190,11 @@ def transfer_cost(
         channel_cycles=max(1, read_cycles, write_cycles, moving),
         port_cycles=port,
     )
+
+
+def _port_cycles(clocked_bytes: int, bandwidth: int, efficiency_permille: int) -> int:
+    """Cycles of bytes x clock at what is achieved of a bandwidth, rounded up once."""
+    return ceil_div(clocked_bytes * ALL_PERMILLE, bandwidth * efficiency_permille)
 
 
 def _memory(spec: HardwareSpec, name: str) -> Memory:

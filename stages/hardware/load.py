@@ -16,7 +16,12 @@ from stages.hardware.document import Document, read_document
 from stages.hardware.overlay import OVERLAY_SUFFIX, is_overlay, merged_document
 from stages.hardware.provenance import uncovered
 from stages.hardware.refusals import refuse, schema_refusals
-from stages.hardware.schema import MemorySection, SpecFile
+from stages.hardware.schema import (
+    CacheSection,
+    MemorySection,
+    SpecFile,
+    WeightCacheSection,
+)
 from stages.version import COMPILER_VERSION
 
 SUFFIX = ".yaml"
@@ -108,6 +113,7 @@ def _check_compiler(document: Document, file: SpecFile) -> None:
 
 
 def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
+    memory = file.memory
     return contract.HardwareSpec(
         name=file.name,
         chip=file.chip,
@@ -123,6 +129,7 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             startup_cycles=file.vector.startup,
             default_cycles=file.vector.default_cycles,
             cycles_by_kind=dict(file.vector.cycles),
+            efficiency_permille=file.vector.efficiency,
         ),
         dma=_dma(file),
         sram=_memory("sram", file.memory.sram),
@@ -157,6 +164,8 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             key: contract.Provenance(mark=item.mark, source=item.source)
             for key, item in file.sources.items()
         },
+        l2=_l2(memory.l2) if memory.l2 else None,
+        weight_cache=_weight_cache(memory.weight_cache) if memory.weight_cache else None,
     )
 
 
@@ -177,6 +186,11 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         max_n=core.limits.n,
         max_k=core.limits.k,
         weight_load_cycles=core.weight_load,
+        efficiency_permille=dict(core.efficiency),
+        lanes=core.lanes or 1,
+        lane_alignment_bytes=core.lane_alignment or 1,
+        misaligned_lanes=core.misaligned_lanes or 1,
+        blocks_per_instance=core.blocks_per_instance,
     )
 
 
@@ -204,7 +218,28 @@ def _memory(name: str, section: MemorySection) -> contract.Memory:
         write_latency_ns=section.write_latency,
         burst_bytes=section.burst,
         banks=section.banks,
+        read_efficiency_permille=section.read_efficiency,
+        write_efficiency_permille=section.write_efficiency,
+        channels=section.channels,
+        interleave_bytes=section.interleave or 0,
+        bank_interleave_bytes=section.bank_interleave or 0,
     )
+
+
+def _l2(section: CacheSection) -> contract.Cache:
+    return contract.Cache(
+        size_bytes=section.size,
+        line_bytes=section.line,
+        ways=section.ways,
+        read_bandwidth=section.read_bandwidth,
+        write_bandwidth=section.write_bandwidth,
+        read_latency_ns=section.read_latency,
+        write_latency_ns=section.write_latency,
+    )
+
+
+def _weight_cache(section: WeightCacheSection) -> contract.WeightCache:
+    return contract.WeightCache(section.size, section.read_bandwidth)
 
 
 def _operators(file: SpecFile) -> dict[str, contract.OperatorSupport]:

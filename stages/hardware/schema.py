@@ -23,6 +23,7 @@ from stages.units import Dimension, QuantityError
 
 Word = TypeVar("Word", bound=StrEnum)
 _LARGEST_COUNT = 2**48
+_ALL_PERMILLE = 1000
 
 
 def refusal(problem: str, hint: str) -> PydanticCustomError:
@@ -55,6 +56,13 @@ def _positive(dimension: Dimension) -> BeforeValidator:
 
 def _any(dimension: Dimension) -> BeforeValidator:
     return BeforeValidator(_quantity(dimension, positive=False))
+
+
+def _whole(permille: object) -> object:
+    """Nothing achieves more than all of its rate."""
+    if isinstance(permille, int) and permille > _ALL_PERMILLE:
+        raise refusal(f"{permille / 10:g} % is more than all of it", "write `100 %` or less")
+    return permille
 
 
 def _choice(options: type[Word], what: str) -> BeforeValidator:
@@ -116,6 +124,7 @@ FemtojoulesPerByte = Annotated[int, _positive(units.ENERGY_PER_BYTE)]
 ThermalResistance = Annotated[int, _positive(units.THERMAL_RESISTANCE)]
 HeatCapacity = Annotated[int, _positive(units.HEAT_CAPACITY)]
 ArithmeticRate = Annotated[int, _positive(units.ARITHMETIC_RATE)]
+Efficiency = Annotated[int, BeforeValidator(_whole), _positive(units.SHARE)]
 Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
 CountOrZero = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -162,6 +171,11 @@ class TensorCoreSection(Section):
     weight_load: Cycles
     output_stage: list[OperatorKind]
     limits: InstructionLimits
+    efficiency: dict[ElementType, Efficiency] = {}
+    lanes: Count | None = None
+    lane_alignment: Size | None = None
+    misaligned_lanes: Count | None = None
+    blocks_per_instance: Count = 1
 
 
 class VectorSection(Section):
@@ -171,6 +185,7 @@ class VectorSection(Section):
     startup: Cycles
     default_cycles: SomeCycles
     cycles: dict[OperatorKind, SomeCycles]
+    efficiency: Efficiency = _ALL_PERMILLE
 
 
 class DmaSection(Section):
@@ -197,13 +212,39 @@ class MemorySection(Section):
     write_latency: DurationOrZero
     burst: Size
     banks: Count
+    read_efficiency: Efficiency = _ALL_PERMILLE
+    write_efficiency: Efficiency = _ALL_PERMILLE
+    channels: Count = 1
+    interleave: Size | None = None
+    bank_interleave: Size | None = None
+
+
+class CacheSection(Section):
+    """See `spec.Cache`."""
+
+    size: Size
+    line: Size
+    ways: Count
+    read_bandwidth: Bandwidth
+    write_bandwidth: Bandwidth
+    read_latency: DurationOrZero
+    write_latency: DurationOrZero
+
+
+class WeightCacheSection(Section):
+    """See `spec.WeightCache`."""
+
+    size: Size
+    read_bandwidth: Bandwidth
 
 
 class MemoriesSection(Section):
-    """The two levels that a plan addresses."""
+    """The two levels that a plan addresses, and caches that it doesn't see."""
 
     sram: MemorySection
     ddr: MemorySection
+    l2: CacheSection | None = None
+    weight_cache: WeightCacheSection | None = None
 
 
 class HostSection(Section):

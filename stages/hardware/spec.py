@@ -1,13 +1,14 @@
 """A hardware spec as frozen data: every number in its base unit, ready for arithmetic.
 
 Times are nanoseconds, sizes bytes, bandwidths bytes per second, frequencies hertz, temperatures
-degrees Celsius, energies picojoules. `load.py` makes these from YAML; nothing else does.
+degrees Celsius, energies picojoules, shares permille. `load.py` makes these from YAML; nothing
+else does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from stages.tensors import DType, Layout
@@ -38,6 +39,10 @@ class TensorCore:
     type for which the array has the shape given. `output_stage` holds the operator kinds that act
     on results as they drain, at no cost of their own. Limits bound one instruction. A dot-product
     array holds each block of weights for at least `weight_load_cycles`, while the next one loads.
+
+    `efficiency_permille` is what the chip achieves of its modelled rate, by type (others: all of
+    it). An input whose stride is off `lane_alignment_bytes` drives `misaligned_lanes` of `lanes`.
+    A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight.
     """
 
     dataflow: Dataflow
@@ -54,16 +59,23 @@ class TensorCore:
     max_n: int
     max_k: int
     weight_load_cycles: int = 0
+    efficiency_permille: Mapping[DType, int] = field(default_factory=dict)
+    lanes: int = 1
+    lane_alignment_bytes: int = 1
+    misaligned_lanes: int = 1
+    blocks_per_instance: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class VectorUnit:
-    """The elementwise engine: `cycles_by_kind` is the cost of one vector of `bytes_per_cycle`."""
+    """The elementwise engine: `cycles_by_kind` is the cost of one vector of `bytes_per_cycle`,
+    and `efficiency_permille` what it achieves of that."""
 
     bytes_per_cycle: int
     startup_cycles: int
     default_cycles: int
     cycles_by_kind: Mapping[str, int]
+    efficiency_permille: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +93,12 @@ class Dma:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One level of memory. `reserved_bytes` at its start are not the compiler's."""
+    """One level of memory. `reserved_bytes` at its start are not the compiler's.
+
+    Efficiencies are what is achieved of the bandwidths. Addresses go round the `channels` every
+    `interleave_bytes`, and within a channel round its `banks` every `bank_interleave_bytes`
+    (0: the memory doesn't say, and a strided access costs whole bursts alone).
+    """
 
     name: str
     size_bytes: int
@@ -93,6 +110,33 @@ class Memory:
     write_latency_ns: int
     burst_bytes: int
     banks: int
+    read_efficiency_permille: int = 1000
+    write_efficiency_permille: int = 1000
+    channels: int = 1
+    interleave_bytes: int = 0
+    bank_interleave_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A set-associative cache with least-recently-used replacement before `ddr`."""
+
+    size_bytes: int
+    line_bytes: int
+    ways: int
+    read_bandwidth: int
+    write_bandwidth: int
+    read_latency_ns: int
+    write_latency_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeightCache:
+    """Memory on chip that keeps constants from one inference to the next: whole constants in the
+    order of their first use, up to `size_bytes`. The others stream from `ddr` every time."""
+
+    size_bytes: int
+    read_bandwidth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +290,8 @@ class HardwareSpec:
     thermal: Thermal
     jitter: tuple[Jitter, ...]
     sources: Mapping[str, Provenance]
+    l2: Cache | None = None
+    weight_cache: WeightCache | None = None
 
     @property
     def float_dtype(self) -> DType | None:

@@ -13,6 +13,7 @@ from math import prod
 
 from stages.hardware.cost import (
     contraction_cycles,
+    driven_cycles,
     host_cycles,
     launch_cycles,
     nanoseconds_to_cycles,
@@ -24,7 +25,7 @@ from stages.plan.instructions import DDR, Instruction, Kernel, Opcode, Plan, Reg
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.operators import flops
-from stages.tensors import TensorType
+from stages.tensors import Shape, TensorType
 
 
 class Role(IntEnum):
@@ -141,7 +142,7 @@ def _pricer(plan: Plan, spec: HardwareSpec) -> Callable[[Instruction], Price]:
         if instruction.opcode is Opcode.DMA_COPY:
             key: object = _transfer_key(instruction)
         elif instruction.contraction is not None:
-            key = instruction.contraction
+            key = (instruction.contraction, _input_strides(instruction, spec))
         elif instruction.opcode is Opcode.THERMAL_BACKOFF:
             return (instruction.cycles, 0, 0)
         elif instruction.opcode is Opcode.HOST_CALL:
@@ -174,6 +175,24 @@ def _transfer_key(instruction: Instruction) -> object:
     )
 
 
+def row_strides(physical_shape: Shape, strides: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in bytes, at which a contraction steps through its input: those of all axes
+    of more than one element but the innermost."""
+    return tuple(
+        stride
+        for extent, stride in zip(physical_shape[:-1], strides[:-1], strict=True)
+        if extent > 1
+    )
+
+
+def _input_strides(instruction: Instruction, spec: HardwareSpec) -> tuple[int, ...]:
+    """The row strides of a contraction's input; none where the core has no lanes to lose."""
+    core = spec.tensor_core
+    if core.misaligned_lanes == core.lanes or not instruction.reads:
+        return ()
+    return row_strides(instruction.reads[0].physical_shape, instruction.reads[0].strides)
+
+
 def _price(instruction: Instruction, kernels: Sequence[Kernel], spec: HardwareSpec) -> Price:
     if instruction.opcode is Opcode.DMA_COPY:
         source, target = instruction.reads[0], instruction.writes[0]
@@ -185,7 +204,7 @@ def _price(instruction: Instruction, kernels: Sequence[Kernel], spec: HardwareSp
         cycles = contraction_cycles(
             spec.tensor_core, work.m, work.n, work.k, work.groups, work.taps, work.dtype
         )
-        return (cycles, 0, 0)
+        return (driven_cycles(spec.tensor_core, cycles, _input_strides(instruction, spec)), 0, 0)
     return (_vector_cycles(instruction, kernels[instruction.kernel], spec), 0, 0)
 
 

@@ -72,8 +72,7 @@ CASES = {
         "  banks: 8\n    colour: 3",
         "memory.sram.colour: unknown key",
         "colour",
-        "known: alignment, banks, burst, read_bandwidth, read_latency, reserved, size,"
-        " write_bandwidth, write_latency",
+        "known: bank_interleave, channels, interleave, read_efficiency, write_efficiency",
     ),
     "unknown section": (
         "driver:\n",
@@ -328,6 +327,78 @@ CASES = {
         "memory.sram.alignment: 48 B isn't a power of two",
         "48 B",
         "round it up to one",
+    ),
+    "odd interleave": (
+        "    banks: 8\n  ddr:",
+        "    banks: 8\n    interleave: 48 B\n  ddr:",
+        "memory.sram.interleave: 48 B isn't a power of two",
+        "interleave: 48 B",
+        "round it up to one",
+    ),
+    "interleave below a burst": (
+        "    banks: 8\n  ddr:",
+        "    banks: 8\n    bank_interleave: 8 B\n  ddr:",
+        "memory.sram.bank_interleave: 8 B is less than a burst of 16 B",
+        "bank_interleave: 8 B",
+        "a burst comes from one bank of one channel: raise it",
+    ),
+    "half a set": (
+        "memory:\n",
+        "memory:\n  l2: {size: 1000 B, line: 64 B, ways: 4, read_bandwidth: 1 GB/s, "
+        "write_bandwidth: 1 GB/s, read_latency: 1 ns, write_latency: 1 ns}\n",
+        "memory.l2.size: 1,000 B isn't a whole number of sets of 4 lines of 64 B",
+        "size: 1000 B",
+        "size is line x ways x sets",
+    ),
+    "odd line": (
+        "memory:\n",
+        "memory:\n  l2: {size: 960 B, line: 48 B, ways: 4, read_bandwidth: 1 GB/s, "
+        "write_bandwidth: 1 GB/s, read_latency: 1 ns, write_latency: 1 ns}\n",
+        "memory.l2.line: 48 B isn't a power of two",
+        "line: 48 B",
+        "round it up to one",
+    ),
+    "no share": (
+        "  startup: 16 cycles\n",
+        "  startup: 16 cycles\n  efficiency: 0.8\n",
+        "vector.efficiency: 0.8 has no unit",
+        "efficiency: 0.8",
+        "write a share such as `85 %` (units: permille, %)",
+    ),
+    "more than all": (
+        "  startup: 16 cycles\n",
+        "  startup: 16 cycles\n  efficiency: 110 %\n",
+        "vector.efficiency: 110 % is more than all of it",
+        "efficiency: 110 %",
+        "write `100 %` or less",
+    ),
+    "efficiency of a stranger": (
+        "tensor_core:\n",
+        "tensor_core:\n  efficiency: {f32: 50 %}\n",
+        "tensor_core.efficiency.f32: f32 has no rate",
+        "efficiency: {f32",
+        "it multiplies i8, u8, f16: see tensor_core.macs_per_cycle",
+    ),
+    "half the lanes": (
+        "tensor_core:\n",
+        "tensor_core:\n  lanes: 4\n",
+        "tensor_core.lanes: means nothing without lane_alignment and misaligned_lanes",
+        "lanes: 4",
+        "give all three of lanes, lane_alignment and misaligned_lanes, or none",
+    ),
+    "more lanes than there are": (
+        "tensor_core:\n",
+        "tensor_core:\n  lanes: 4\n  lane_alignment: 64 B\n  misaligned_lanes: 5\n",
+        "tensor_core.misaligned_lanes: 5 of 4 lanes",
+        "misaligned_lanes: 5",
+        "write at most lanes",
+    ),
+    "blocks of an array": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks_per_instance: 2\n",
+        "tensor_core.blocks_per_instance: 2 on a weight_stationary array",
+        "blocks_per_instance: 2",
+        "only blocked cores keep several blocks of an instance in flight; leave it out",
     ),
     "odd dma alignment": (
         "alignment: 1 B",

@@ -21,16 +21,17 @@ from stages.compiler.tiling.streams import (
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.hardware.cost import (
     contraction_cycles,
+    driven_cycles,
     launch_cycles,
     transfer_cost,
     vector_cycles,
 )
 from stages.hardware.spec import HardwareSpec, SyncMode
-from stages.plan.costs import READ_SIDED
+from stages.plan.costs import READ_SIDED, row_strides
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Tile
 from stages.recipe.kinds import Kind
-from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, full_box
+from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, dense_strides, full_box
 
 _MIN_REDUCTION = 64
 _NEARLY = 1.02
@@ -240,7 +241,7 @@ class Search:
         work, spec = self.work, self.spec
         product = work.product(boxes)
         if product is not None:
-            return contraction_cycles(
+            cycles = contraction_cycles(
                 spec.tensor_core,
                 product.m,
                 product.n,
@@ -249,11 +250,25 @@ class Search:
                 product.taps,
                 work.operand_dtype,
             )
+            return driven_cycles(spec.tensor_core, cycles, self._row_strides(boxes))
         elements = prod(stop - start for start, stop in boxes[work.result])
         if work.seed.kind in READ_SIDED:
             elements = max(elements, work.read_elements(boxes))
         kinds = [member.kind for member in work.members]
         return vector_cycles(spec.vector, kinds, elements, work.result_type.dtype.size_bytes)
+
+    def _row_strides(self, boxes: Boxes) -> tuple[int, ...]:
+        """The strides of the contraction's input as it will lie in the SRAM: whole where it is
+        resident, a dense box of it in a slot."""
+        value = self.work.seed.inputs[0]
+        for member in self.work.members:
+            if member.kind is Kind.DEQUANTIZE and member.outputs[0] == value:
+                value = member.inputs[0]
+        held = self.work.types[value]
+        shape = held.shape if value in self.resident else box_shape(boxes[value])
+        physical = self.work.layout(value).physical_shape(shape)
+        strides = dense_strides(physical, held.dtype.size_bytes)
+        return row_strides(physical, strides)
 
     def _traffic(
         self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int
