@@ -10,7 +10,16 @@ from types import MappingProxyType
 
 import onnx
 
-ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType({})
+from models.zoo import encoders, inceptions, mobilenets, resnets
+
+ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType(
+    {
+        **resnets.DEFINITIONS,
+        **inceptions.DEFINITIONS,
+        **mobilenets.DEFINITIONS,
+        **encoders.DEFINITIONS,
+    }
+)
 """Every definition, by the name that rows of measurements use."""
 
 
