@@ -85,13 +85,7 @@ def fit(tuner: Tuner, rows: Sequence[FitRow], options: FitOptions) -> Fit:
         HardwareSpecError: a value within the bounds contradicts the rest of the spec.
     """
     count = len(tuner.parameters)
-    if len(rows) < count + SPARE_ROWS:
-        raise InputError(
-            f"{len(rows)} rows to fit can't pin down {count} parameters: it takes at least "
-            f"{count + SPARE_ROWS}",
-            where="--measurements",
-            hint=f"fit fewer parameters: `--fit {tuner.parameters[0].name}`, or measure more models",
-        )
+    require_fit_rows(len(rows), count)
     problem = _Problem(tuner, tuple(rows))
     best, cost = _best_of_starts(problem, options)
     values = problem.values(best)
@@ -106,6 +100,21 @@ def fit(tuner: Tuner, rows: Sequence[FitRow], options: FitOptions) -> Fit:
         for index, (parameter, value) in enumerate(zip(tuner.parameters, values, strict=True))
     ]
     return Fit(tuple(estimates), cost, problem.evaluations)
+
+
+def require_fit_rows(rows: int, parameters: int, where: str = "--measurements") -> None:
+    """Refuse too few rows for so many parameters.
+
+    Raises:
+        InputError: there are too few.
+    """
+    needed = parameters + SPARE_ROWS
+    if rows < needed:
+        raise InputError(
+            f"{rows} rows to fit can't pin down {parameters} parameters: it takes {needed}",
+            where=where,
+            hint="name fewer parameters with `--fit`, or measure more models",
+        )
 
 
 @dataclass(slots=True)
@@ -161,9 +170,8 @@ class _Problem:
 
 def _significant(value: float) -> int:
     """Rounded to five significant digits: what the YAML shows is what was tried."""
-    digits = max(0, len(str(int(value))) - 5)
-    scale = 10**digits
-    return max(1, round(value / scale) * scale)
+    scale = int(10 ** max(0, len(str(int(value))) - 5))
+    return int(max(1, round(value / scale) * scale))
 
 
 def _best_of_starts(problem: _Problem, options: FitOptions) -> tuple[Floats, float]:

@@ -32,7 +32,5 @@ def work_of(graph: Graph, constants: Mapping[str, Array]) -> Work:
         results = [graph.types[name] for name in operator.outputs]
         macs += macs_of(operator, operands, results)
         activations += results[0].element_count
-    parameters = sum(
-        constants[name].size for name in constants if graph.types[name].dtype.is_float
-    )
+    parameters = sum(constants[name].size for name in constants if graph.types[name].dtype.is_float)
     return Work(macs, parameters, activations)

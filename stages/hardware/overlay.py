@@ -189,7 +189,7 @@ def _checked(document: Document) -> _OverlayFile:
         raise HardwareSpecError(
             f"{path_text(key_path)}: {message}",
             where=document.where(key_path),
-            hint="see docs/calibration.md for an overlay's keys, or let `recipe calibrate` write it",
+            hint="see docs/calibration.md, or let `recipe calibrate` write it",
         ) from error
 
 
