@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import onnx
 
-from models.zoo import encoders, inceptions, mobilenets, resnets
+from models.zoo import encoders, inceptions, mobilenets, resnets, rknn_table
 
 ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType(
     {
@@ -18,6 +18,7 @@ ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType(
         **inceptions.DEFINITIONS,
         **mobilenets.DEFINITIONS,
         **encoders.DEFINITIONS,
+        **rknn_table.DEFINITIONS,
     }
 )
 """Every definition, by the name that rows of measurements use."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, isqrt
 
 from stages.hardware.spec import Dataflow, HardwareSpec, Memory, TensorCore, VectorUnit
 from stages.tensors import DType
@@ -63,6 +63,32 @@ def contraction_cycles(
         cycles = min(cycles, depthwise + core.fill_cycles)
     efficiency = core.efficiency_permille.get(dtype, ALL_PERMILLE)
     return max(1, ceil_div(max(cycles, ceil_div(macs, rate)) * ALL_PERMILLE, efficiency))
+
+
+def drained_cycles(
+    core: TensorCore,
+    cycles: int,
+    blocks: int,
+    kinds: Iterable[str],
+    element_bytes: int,
+) -> int:
+    """Cycles of a contraction whose results drain, while it computes, in `blocks` of up to `cols`
+    channels of `element_bytes` through an output stage that does `kinds`.
+
+    The stages are a pipeline: the slowest kind counts. A Rockchip NPU's table of functions passes
+    two results a cycle or less, so a thin layer with SiLU waits for it and not for its MACs.
+    """
+    by_kind = core.output_cycles_by_kind
+    slowest = max((by_kind.get(kind, 0) for kind in kinds), default=0)
+    return max(cycles, blocks * element_bytes * max(slowest, core.default_output_cycles))
+
+
+def output_blocks(core: TensorCore, m: int, n: int, groups: int) -> int:
+    """Blocks of `cols` channels in which the results of a contraction drain; the groups of a
+    depthwise one lie side by side as channels."""
+    if n == 1:
+        return m * ceil_div(groups, core.cols)
+    return m * groups * ceil_div(n, core.cols)
 
 
 def driven_cycles(core: TensorCore, cycles: int, strides: Iterable[int]) -> int:
@@ -123,8 +149,12 @@ def _dot_product_cycles(
     a cycle, for each filter tap and each block of input channels. The depth is counted in bytes
     there: a type of half the rate contracts half as many channels a cycle. A stripe of pixels
     shares a block of weights, and hides the load of the next one only if it is long enough: 16
-    atomic operations on NVDLA; 8 on Ethos-U (Vela's npu_performance.py, `cycles_wb`).
+    atomic operations on NVDLA; 8 on Ethos-U (Vela's npu_performance.py, `cycles_wb`). The few
+    channels of an image would leave most of the depth idle: NVDLA's pre-extension lays the taps of
+    a kernel's row side by side in it (kernels count as square here).
     """
+    if groups == 1 and k <= taps * core.image_channels:
+        taps = isqrt(taps - 1) + 1
     rate = core.macs_per_cycle[dtype]
     array_rate = core.macs_per_cycle[core.array_dtype]
     depth = max(1, core.depth * rate // array_rate)

@@ -191,6 +191,9 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         lane_alignment_bytes=core.lane_alignment or 1,
         misaligned_lanes=core.misaligned_lanes or 1,
         blocks_per_instance=core.blocks_per_instance,
+        default_output_cycles=core.default_output_cycles,
+        output_cycles_by_kind=dict(core.output_cycles),
+        image_channels=core.image_channels,
     )
 
 

@@ -176,6 +176,9 @@ class TensorCoreSection(Section):
     lane_alignment: Size | None = None
     misaligned_lanes: Count | None = None
     blocks_per_instance: Count = 1
+    default_output_cycles: Cycles = 0
+    output_cycles: dict[OperatorKind, SomeCycles] = {}
+    image_channels: CountOrZero = 0
 
 
 class VectorSection(Section):

@@ -43,6 +43,11 @@ class TensorCore:
     `efficiency_permille` is what the chip achieves of its modelled rate, by type (others: all of
     it). An input whose stride is off `lane_alignment_bytes` drives `misaligned_lanes` of `lanes`.
     A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight.
+
+    Results drain in blocks of `cols` one-byte channels; `output_cycles_by_kind` is what a block
+    takes where the output stage does that kind, `default_output_cycles` where it does none of
+    them (0: draining is never the slower). A convolution of at most `image_channels` input
+    channels reads its input row-major, as an image comes.
     """
 
     dataflow: Dataflow
@@ -64,6 +69,9 @@ class TensorCore:
     lane_alignment_bytes: int = 1
     misaligned_lanes: int = 1
     blocks_per_instance: int = 1
+    default_output_cycles: int = 0
+    output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
+    image_channels: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from math import prod
 
 from stages.hardware.cost import (
     contraction_cycles,
+    drained_cycles,
     driven_cycles,
     host_cycles,
     launch_cycles,
     nanoseconds_to_cycles,
+    output_blocks,
     transfer_cost,
     vector_cycles,
 )
@@ -25,7 +27,7 @@ from stages.plan.instructions import DDR, Instruction, Kernel, Opcode, Plan, Reg
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.operators import flops
-from stages.tensors import Shape, TensorType
+from stages.tensors import DType, Shape, TensorType
 
 
 class Role(IntEnum):
@@ -142,7 +144,12 @@ def _pricer(plan: Plan, spec: HardwareSpec) -> Callable[[Instruction], Price]:
         if instruction.opcode is Opcode.DMA_COPY:
             key: object = _transfer_key(instruction)
         elif instruction.contraction is not None:
-            key = (instruction.contraction, _input_strides(instruction, spec))
+            key = (
+                instruction.contraction,
+                _input_strides(instruction, spec),
+                instruction.kernel,
+                instruction.writes[0].dtype,
+            )
         elif instruction.opcode is Opcode.THERMAL_BACKOFF:
             return (instruction.cycles, 0, 0)
         elif instruction.opcode is Opcode.HOST_CALL:
@@ -193,6 +200,12 @@ def _input_strides(instruction: Instruction, spec: HardwareSpec) -> tuple[int, .
     return row_strides(instruction.reads[0].physical_shape, instruction.reads[0].strides)
 
 
+def drained_bytes(result: DType) -> int:
+    """Bytes of an element that leaves the tensor core; 0 for f32, which sums in parts have: they
+    stay where they are added up."""
+    return 0 if result is DType.F32 else result.size_bytes
+
+
 def _price(instruction: Instruction, kernels: Sequence[Kernel], spec: HardwareSpec) -> Price:
     if instruction.opcode is Opcode.DMA_COPY:
         source, target = instruction.reads[0], instruction.writes[0]
@@ -201,10 +214,15 @@ def _price(instruction: Instruction, kernels: Sequence[Kernel], spec: HardwareSp
         return (cost.channel_cycles, cost.latency_cycles, cost.port_cycles)
     work = instruction.contraction
     if work is not None:
+        core = spec.tensor_core
         cycles = contraction_cycles(
-            spec.tensor_core, work.m, work.n, work.k, work.groups, work.taps, work.dtype
+            core, work.m, work.n, work.k, work.groups, work.taps, work.dtype
         )
-        return (driven_cycles(spec.tensor_core, cycles, _input_strides(instruction, spec)), 0, 0)
+        cycles = driven_cycles(core, cycles, _input_strides(instruction, spec))
+        kinds = [operator.kind for operator in kernels[instruction.kernel].operators]
+        blocks = output_blocks(core, work.m, work.n, work.groups)
+        width = drained_bytes(instruction.writes[0].dtype)
+        return (drained_cycles(core, cycles, blocks, kinds, width), 0, 0)
     return (_vector_cycles(instruction, kernels[instruction.kernel], spec), 0, 0)
 
 

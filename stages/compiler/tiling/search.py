@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import lcm, prod
 
 from stages.compiler.support import CONTRACTIONS, placement_alignment
+from stages.compiler.tiling.footprint import cut_axis
 from stages.compiler.tiling.streams import (
     REDUCTION,
     Stream,
@@ -21,13 +22,15 @@ from stages.compiler.tiling.streams import (
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.hardware.cost import (
     contraction_cycles,
+    drained_cycles,
     driven_cycles,
     launch_cycles,
+    output_blocks,
     transfer_cost,
     vector_cycles,
 )
 from stages.hardware.spec import HardwareSpec, SyncMode
-from stages.plan.costs import READ_SIDED, row_strides
+from stages.plan.costs import READ_SIDED, drained_bytes, row_strides
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Tile
 from stages.recipe.kinds import Kind
@@ -148,13 +151,19 @@ class Search:
         if not self._joins_parts():
             return found
         blocks = [self.work.layout(name).quantum for name in self.work.operands]
-        quantum = lcm(*blocks) if contraction else 1
+        quantum = lcm(*blocks) if contraction or self._reduces_channels() else 1
         smallest = _MIN_REDUCTION if contraction else 1
         while found[-1] // 2 >= smallest:
             found.append(align(found[-1] // 2, quantum))
             if found[-1] == found[-2]:
                 return found[:-1]
         return found
+
+    def _reduces_channels(self) -> bool:
+        """Whether a reduction is cut along the channels, which a layout may keep in blocks."""
+        seed = self.work.seed
+        shape = self.work.types[seed.inputs[0]].shape if seed.inputs else ()
+        return seed.kind in PARTIAL and len(shape) > 2 and cut_axis(seed, shape) == 1
 
     def _joins_parts(self) -> bool:
         """Whether the engine can go on from what it stored of a reduction."""
@@ -250,7 +259,11 @@ class Search:
                 product.taps,
                 work.operand_dtype,
             )
-            return driven_cycles(spec.tensor_core, cycles, self._row_strides(boxes))
+            cycles = driven_cycles(spec.tensor_core, cycles, self._row_strides(boxes))
+            blocks = output_blocks(spec.tensor_core, product.m, product.n, product.groups)
+            kinds = [member.kind for member in work.members]
+            width = drained_bytes(work.result_type.dtype)
+            return drained_cycles(spec.tensor_core, cycles, blocks, kinds, width)
         elements = prod(stop - start for start, stop in boxes[work.result])
         if work.seed.kind in READ_SIDED:
             elements = max(elements, work.read_elements(boxes))
