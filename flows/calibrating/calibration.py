@@ -11,6 +11,7 @@ from flows.calibrating.plan_source import PlanSource, Say
 from flows.project.files import write_beside
 from flows.project.places import Project
 from flows.terminal.text_table import make_table, plain_cells
+from stages.calibration.accuracy_page import rounded
 from stages.calibration.calibrate import Calibration, calibrate
 from stages.calibration.fit import Estimate, FitOptions
 from stages.calibration.measurements import Use, read_measurements
@@ -79,12 +80,7 @@ def interval_text(estimate: Estimate) -> str:
         max(parameter.low, estimate.interval.low),
         min(parameter.high, estimate.interval.high),
     ]
-    return " to ".join(parameter.text(_three_digits(end)) for end in ends)
-
-
-def _three_digits(value: float) -> int:
-    scale = int(10 ** max(0, len(str(int(value))) - 3))
-    return int(max(1, round(value / scale) * scale))
+    return " to ".join(parameter.text(rounded(end)) for end in ends)
 
 
 def row_table(calibration: Calibration) -> Table:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,11 +13,12 @@ from flows.calibrating.subjects import SubjectFinder
 from flows.project.places import Project
 from stages.calibration.measurements import Measurement, Measurements, Precision
 from stages.calibration.plans import Compiled, compiled_plan
-from stages.errors import InputError
+from stages.errors import InputError, RecipeError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 
 _FOLDER = "calibration"
+_CACHED = 1.0
 
 Say = Callable[[str], None]
 
@@ -30,6 +31,27 @@ class _Task:
     precision: Precision
     where: str
     spec: HardwareSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A plan, and the seconds that it took."""
+
+    compiled: Compiled
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Why there is no plan: an error in parts that travel between processes."""
+
+    kind: type[RecipeError]
+    problem: str
+    where: str
+    hint: str
+
+
+_Answer = _Made | _Refused
 
 
 @dataclass(slots=True)
@@ -46,25 +68,44 @@ class PlanSource:
         """Compiles what isn't known yet, `jobs` models at a time.
 
         Raises:
-            RecipeError: a row's model can't be found or compiled; it names the row.
+            RecipeError: a row's model can't be found or compiled; it names the model.
         """
-        keys = {self._key(row, spec): row for row in rows}
-        missing = {key: row for key, row in keys.items() if key not in self._known}
+        for row, answer in self._answers(rows, spec):
+            if isinstance(answer, _Refused):
+                raise answer.kind(
+                    f"{row.model} {row.precision}: {answer.problem}",
+                    where=answer.where or self.measurements.where(row),
+                    hint=answer.hint,
+                )
+
+    def prepare_what_compiles(
+        self, rows: Iterable[Measurement], spec: HardwareSpec
+    ) -> dict[Measurement, str]:
+        """The same, but rows without a plan are given back, with the reason."""
+        return {
+            row: answer.problem
+            for row, answer in self._answers(rows, spec)
+            if isinstance(answer, _Refused)
+        }
+
+    def _answers(
+        self, rows: Iterable[Measurement], spec: HardwareSpec
+    ) -> Iterator[tuple[Measurement, _Answer]]:
+        """What came of each row that isn't known yet, as it comes; one row of several alike."""
+        missing = {key: row for row in rows if (key := self._key(row, spec)) not in self._known}
         tasks = {key: self._task(row, spec) for key, row in missing.items()}
         if self.jobs == 1 or len(tasks) < 2:
             for key, task in tasks.items():
-                self._take(key, task, _compile(task))
+                yield missing[key], self._took(key, task, _compile(task))
             return
         with ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn")) as pool:
             futures = {pool.submit(_compile_to_cache, task): key for key, task in tasks.items()}
             try:
                 for future in as_completed(futures):
                     key = futures[future]
-                    seconds = future.result()
-                    self._take(key, tasks[key], (_compile(tasks[key])[0], seconds))
-            except BaseException:
+                    yield missing[key], self._took(key, tasks[key], _fetch(tasks[key], future))
+            finally:
                 pool.shutdown(cancel_futures=True)
-                raise
 
     def compiled(self, row: Measurement, spec: HardwareSpec) -> Compiled:
         """What a row's model became on a device.
@@ -90,18 +131,18 @@ class PlanSource:
         where = self.measurements.where(row)
         return _Task(self.project, folder, row.model, row.precision, where, spec)
 
-    def _take(
-        self, key: tuple[str, Precision, str], task: _Task, made: tuple[Compiled, float]
-    ) -> None:
-        compiled, seconds = made
-        self._known[key] = compiled
-        took = f"{seconds:.1f} s" if seconds >= 0.05 else "from the cache"
+    def _took(self, key: tuple[str, Precision, str], task: _Task, answer: _Answer) -> _Answer:
+        """Keeps and tells what was made."""
+        name = f"{task.model} {task.precision} for {task.spec.name}"
+        if isinstance(answer, _Refused):
+            self.say(f"not compiled: {name}: {answer.problem}")
+            return answer
+        compiled = self._known[key] = answer.compiled
+        took = f"{answer.seconds:.1f} s" if answer.seconds >= _CACHED else "from the cache"
         fallbacks = f", {compiled.fallbacks} on the host" if compiled.fallbacks else ""
         count = len(compiled.plan.instructions)
-        self.say(
-            f"compiled {task.model} {task.precision} for {task.spec.name}: "
-            f"{count:,} instructions{fallbacks}, {took}"
-        )
+        self.say(f"compiled {name}: {count:,} instructions{fallbacks}, {took}")
+        return answer
 
     def _require_batch(self, row: Measurement, plan: Plan) -> None:
         """A row of another batch than 1 needs a model of that batch.
@@ -120,15 +161,28 @@ class PlanSource:
             )
 
 
-def _compile(task: _Task) -> tuple[Compiled, float]:
-    """What was compiled, and how long it took."""
+def _compile(task: _Task) -> _Answer:
     began = time.perf_counter()
-    subject = SubjectFinder(task.project, task.folder).find(task.model, task.where)
-    cache = task.project.cache / _FOLDER
-    compiled = compiled_plan(subject, task.precision, task.spec, cache)
-    return compiled, time.perf_counter() - began
+    try:
+        subject = SubjectFinder(task.project, task.folder).find(task.model, task.where)
+        cache = task.project.cache / _FOLDER
+        compiled = compiled_plan(subject, task.precision, task.spec, cache)
+    except RecipeError as error:
+        return _Refused(type(error), error.problem, error.where, error.hint)
+    return _Made(compiled, time.perf_counter() - began)
 
 
-def _compile_to_cache(task: _Task) -> float:
-    """For another process: the plan stays in the cache, for it is faster read than sent."""
-    return _compile(task)[1]
+def _compile_to_cache(task: _Task) -> float | _Refused:
+    """For another process: the seconds that it took. The plan stays in the cache, for it is
+    faster read than sent."""
+    answer = _compile(task)
+    return answer.seconds if isinstance(answer, _Made) else answer
+
+
+def _fetch(task: _Task, future: Future[float | _Refused]) -> _Answer:
+    """What another process made, out of the cache."""
+    told = future.result()
+    if isinstance(told, _Refused):
+        return told
+    made = _compile(task)
+    return _Made(made.compiled, told) if isinstance(made, _Made) else made

@@ -21,16 +21,17 @@ from stages.calibration.predict import Tuner, predict
 from stages.errors import InputError
 from stages.plan.instructions import Plan
 
-SPARE_ROWS = 2
-"""How many more rows than parameters a fit needs: with fewer, its errors say nothing."""
+SPARE_ROWS = 1
+"""How many more rows than parameters a fit needs: without, it would always be perfect."""
 
 OUTLIER = 0.1
 """Residuals beyond about this (10 %) count less."""
 
 _STEP = 0.02
 _START_SPREAD = 1.0
-_MAX_EVALUATIONS = 30
-_TOLERANCE = 1e-5
+_FIRST_STEPS = 6
+_MAX_STEPS = 30
+_TOLERANCE = 1e-4
 _TWO_START_TIES = 1e-9
 
 Floats = NDArray[np.float64]
@@ -151,14 +152,24 @@ class _Problem:
             found = self._known[values] = np.log(np.array(ratios))
         return found
 
+    def slopes(self, point: Floats) -> Floats:
+        """The Jacobian by differences to one side, for the descent."""
+        return self._differences(point, back=0.0)
+
     def jacobian(self, point: Floats) -> Floats:
-        """Central differences over a step that rounding to whole units and cycles doesn't blur."""
+        """The Jacobian by differences to both sides, for the intervals."""
+        return self._differences(point, back=_STEP)
+
+    def _differences(self, point: Floats, back: float) -> Floats:
+        """Differences over a step that rounding to whole units and cycles doesn't blur."""
         low, high = self.bounds
         columns = []
         for index in range(len(point)):
             before, after = point.copy(), point.copy()
-            before[index] = max(low[index], point[index] - _STEP)
+            before[index] = max(low[index], point[index] - back)
             after[index] = min(high[index], point[index] + _STEP)
+            if after[index] - before[index] < _STEP:
+                before[index] = max(low[index], point[index] - _STEP)
             ends = [np.log(self.values(end)[index]) for end in (before, after)]
             if ends[0] == ends[1]:
                 columns.append(np.zeros(len(self.rows)))
@@ -175,13 +186,14 @@ def _significant(value: float) -> int:
 
 
 def _best_of_starts(problem: _Problem, options: FitOptions) -> tuple[Floats, float]:
-    """The best point of all starts; of equals the earliest."""
+    """Some way down from every start, and all the way from the best point; of equals the
+    earliest."""
     best, least = np.empty(0), np.inf
     for start in _starts(problem, options):
-        point, cost = _descend(problem, start)
+        point, cost = _descend(problem, start, _FIRST_STEPS)
         if cost < least - _TWO_START_TIES:
             best, least = point, cost
-    return best, float(least)
+    return _descend(problem, best, _MAX_STEPS)
 
 
 def _starts(problem: _Problem, options: FitOptions) -> list[Floats]:
@@ -196,21 +208,21 @@ def _starts(problem: _Problem, options: FitOptions) -> list[Floats]:
     return [np.clip(start, low + margin, high - margin) for start in (own, *others)]
 
 
-def _descend(problem: _Problem, start: Floats) -> tuple[Floats, float]:
+def _descend(problem: _Problem, start: Floats, steps: int) -> tuple[Floats, float]:
     from scipy.optimize import least_squares
 
     residuals: Callable[[Floats], Floats] = problem.residuals
     found = least_squares(
         residuals,
         start,
-        jac=problem.jacobian,
+        jac=problem.slopes,
         bounds=problem.bounds,
         loss="soft_l1",
         f_scale=OUTLIER,
         xtol=_TOLERANCE,
         ftol=_TOLERANCE,
         gtol=_TOLERANCE,
-        max_nfev=_MAX_EVALUATIONS,
+        max_nfev=steps,
     )
     return np.asarray(found.x, dtype=np.float64), float(found.cost)
 

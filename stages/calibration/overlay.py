@@ -9,6 +9,7 @@ from stages.calibration.calibrate import Calibration
 from stages.calibration.figures import ErrorFigures
 from stages.calibration.fit import Estimate
 from stages.calibration.measurements import Use
+from stages.calibration.parameters import Parameter
 from stages.hardware.document import path_text
 from stages.hardware.overlay import OVERLAY_VERSION
 
@@ -47,13 +48,13 @@ def _value_lines(estimate: Estimate, calibration: Calibration) -> list[str]:
     starts = {item.name: item.start for item in calibration.tuner.parameters}
     ends = (max(1, round(estimate.interval.low)), round(estimate.interval.high))
     ends = (max(parameter.low, ends[0]), min(parameter.high, ends[1]))
-    interval = ", ".join(_quoted(parameter.text(end)) for end in ends)
+    interval = ", ".join(_scalar(parameter, end) for end in ends)
     lines = []
     for path in parameter.paths:
         lines += [
             f"  {path_text(path)}:",
-            f"    value: {_quoted(parameter.text(estimate.value))}",
-            f"    was: {_quoted(parameter.text(starts[parameter.name]))}",
+            f"    value: {_scalar(parameter, estimate.value)}",
+            f"    was: {_scalar(parameter, starts[parameter.name])}",
             "    mark: fitted",
             f"    interval: [{interval}]",
             f"    source: {_quoted(_source(calibration))}",
@@ -88,6 +89,10 @@ def _errors(figures: ErrorFigures | None) -> str:
     rank = "null" if figures.spearman is None else f"{figures.spearman:.4f}"
     mape, largest = f"{100 * figures.mape:.2f} %", f"{100 * figures.largest:.2f} %"
     return f"{{mape: {_quoted(mape)}, largest: {_quoted(largest)}, spearman: {rank}}}"
+
+
+def _scalar(parameter: Parameter, value: int) -> str:
+    return json.dumps(parameter.yaml(value))
 
 
 def _quoted(text: str) -> str:

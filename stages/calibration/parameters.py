@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 
 from stages import units
 from stages.errors import HardwareSpecError, InputError
@@ -19,6 +21,9 @@ from stages.hardware.vocabulary import did_you_mean
 from stages.units import Dimension
 
 MOST_PARAMETERS = 6
+COUNT = Dimension("count", "64", {"": Fraction(1)})
+"""Of numbers that have no unit."""
+
 _ALL = "100 %"
 _WIDEST_FACTOR = 16
 _LEAST_NS, _MOST_NS = 10, 10_000_000
@@ -38,8 +43,12 @@ class Parameter:
     high: int
 
     def text(self, value: int) -> str:
-        """A value as the spec's YAML holds it: exact, in a readable unit."""
-        return quantity_text(value, self.dimension)
+        """A value for people: exact, in a readable unit."""
+        return str(value) if self.dimension is COUNT else quantity_text(value, self.dimension)
+
+    def yaml(self, value: int) -> str | int:
+        """A value as the spec's YAML holds it: a count is a number, all else has a unit."""
+        return value if self.dimension is COUNT else self.text(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,8 @@ def _families() -> Iterator[_Family]:
     yield _Family("vector.efficiency", ("vector.efficiency",), units.SHARE, _ALL)
     yield _Family("vector.startup", ("vector.startup",), units.CYCLES)
     yield _Family("tensor_core.fill", ("tensor_core.fill",), units.CYCLES)
+    depthwise = "tensor_core.depthwise_macs_per_cycle"
+    yield _Family(depthwise, (depthwise,), COUNT)
     yield _Family("dma.setup", ("dma.setup",), units.DURATION)
     yield _Family("dma.bandwidth", ("dma.bandwidth",), units.BANDWIDTH)
     for memory in ("ddr", "sram", "l2"):
@@ -136,6 +147,8 @@ def _expand(family: _Family, document: Document) -> Iterator[KeyPath]:
 def _value(document: Document, path: KeyPath, family: _Family) -> int:
     value: Value = document.value(path)
     text = family.default if value is None else str(value)
+    if family.dimension is COUNT:
+        return value if isinstance(value, int) else 0
     try:
         return units.parse_quantity(text, family.dimension)
     except units.QuantityError as error:
@@ -171,9 +184,10 @@ def choose_parameters(document: Document, names: Sequence[str]) -> tuple[Paramet
     _refuse_overlaps([known[name] for name in chosen])
     if len(chosen) > MOST_PARAMETERS:
         raise InputError(
-            f"{len(chosen)} parameters are too many: at most {MOST_PARAMETERS} are fitted",
-            where="--fit",
-            hint="leave out those that the measurements say least about",
+            f"{len(chosen)} parameters are too many, at most {MOST_PARAMETERS} are fitted: "
+            f"{', '.join(chosen)}",
+            where="--fit" if names else str(document.path),
+            hint="name fewer with `--fit`: those that the measurements say most about",
         )
     return tuple(known[name] for name in known if name in chosen)
 
@@ -213,7 +227,7 @@ def _usual(document: Document, known: Mapping[str, Parameter]) -> list[str]:
         if fitted and equal and covered.isdisjoint(parameter.paths):
             chosen.append(parameter.name)
             covered.update(parameter.paths)
-    return chosen[:MOST_PARAMETERS] or [name for name in _USUAL if name in known]
+    return chosen or [name for name in _USUAL if name in known]
 
 
 def _plain(value: Value) -> str:
@@ -221,12 +235,10 @@ def _plain(value: Value) -> str:
 
 
 def quantity_text(value: int, dimension: Dimension) -> str:
-    """A whole number of base units, exactly, in the largest unit that makes it at least one."""
-    for unit, factor in sorted(dimension.factors.items(), key=lambda item: -item[1]):
-        if value >= factor or factor == 1:
-            whole, rest = divmod(value * factor.denominator, factor.numerator)
-            decimals = f"{rest / float(factor):.12f}".rstrip("0").split(".")[1] if rest else ""
-            text = f"{whole}.{decimals}" if decimals else str(whole)
-            if units.parse_quantity(f"{text} {unit}", dimension) == value:
-                return f"{text} {unit}"
-    return f"{value} {dimension.base}"
+    """A whole number of base units, exactly, in the largest decimal unit that it reaches."""
+    decimal = [item for item in dimension.factors.items() if set(str(item[1])[1:]) <= {"0"}]
+    unit, factor = max(
+        (item for item in decimal if item[1] <= max(value, 1)), key=lambda item: item[1]
+    )
+    number = f"{Decimal(value) / int(factor):f}"
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"

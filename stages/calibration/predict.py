@@ -32,10 +32,10 @@ class Tuner:
     document: Document
     parameters: tuple[Parameter, ...]
 
-    def texts(self, values: Sequence[int]) -> dict[KeyPath, str]:
-        """The text of every key that the parameters set; `values` in their order."""
+    def laid(self, values: Sequence[int]) -> dict[KeyPath, str | int]:
+        """What YAML holds at every key that the parameters set; `values` in their order."""
         return {
-            path: parameter.text(value)
+            path: parameter.yaml(value)
             for parameter, value in zip(self.parameters, values, strict=True)
             for path in parameter.paths
         }
@@ -46,7 +46,7 @@ class Tuner:
         Raises:
             HardwareSpecError: they contradict the rest of the spec.
         """
-        laid = {path: LaidValue(text, "a fit") for path, text in self.texts(values).items()}
+        laid = {path: LaidValue(text, "a fit") for path, text in self.laid(values).items()}
         note = ";".join(f"{path}={item.value}" for path, item in laid.items())
         content = self.document.content + note.encode()
         version = str(self.document.data.get("version"))
