@@ -121,12 +121,12 @@ def _add(
     paths: tuple[KeyPath, ...],
     document: Document,
 ) -> None:
-    values = [_value(document, path, family) for path in paths]
-    if len(paths) > 1 and family.dimension is units.DURATION:
-        values = [value for value in values if value] or values  # an engine without overhead
-    start = max(1, round(sum(values) / len(values)))
+    values = {path: _value(document, path, family) for path in paths}
+    if family.dimension is units.DURATION and any(values.values()):
+        values = {path: value for path, value in values.items() if value}  # others have none
+    start = max(1, round(sum(values.values()) / len(values)))
     low, high = _bounds(family.dimension, start)
-    found[name] = Parameter(name, paths, family.dimension, start, low, high)
+    found[name] = Parameter(name, tuple(values), family.dimension, start, low, high)
 
 
 def _expand(family: _Family, document: Document) -> Iterator[KeyPath]:
@@ -208,8 +208,8 @@ def _refuse_overlaps(chosen: Sequence[Parameter]) -> None:
 
 
 def _usual(document: Document, known: Mapping[str, Parameter]) -> list[str]:
-    """What the spec marks as fitted, several keys together where one name covers them all;
-    else the usual five."""
+    """What the spec marks as fitted, several keys together where one name covers them all and they
+    are equal; else the usual five. What is zero stays so."""
     sources = document.value(("sources",))
     marks = {
         key: entry.get("mark") if isinstance(entry, dict) else None
@@ -224,7 +224,8 @@ def _usual(document: Document, known: Mapping[str, Parameter]) -> list[str]:
             for path in parameter.paths
         )
         equal = len({_plain(document.value(path)) for path in parameter.paths}) == 1
-        if fitted and equal and covered.isdisjoint(parameter.paths):
+        zero = parameter.dimension is units.DURATION and parameter.start <= 1
+        if fitted and equal and not zero and covered.isdisjoint(parameter.paths):
             chosen.append(parameter.name)
             covered.update(parameter.paths)
     return chosen or [name for name in _USUAL if name in known]
