@@ -84,12 +84,33 @@ def _utilisation(core: TensorCoreSection) -> Iterator[Refusal]:
             f"{core.misaligned_lanes} of {core.lanes} lanes",
             "write at most lanes",
         )
-    if core.dataflow is not Dataflow.BLOCKED and core.blocks_per_instance > 1:
-        yield Refusal(
-            ("tensor_core", "blocks_per_instance"),
-            f"{core.blocks_per_instance} on a {core.dataflow} array",
-            "only blocked cores keep several blocks of an instance in flight; leave it out",
-        )
+    yield from _blocks(core)
+
+
+def _blocks(core: TensorCoreSection) -> Iterator[Refusal]:
+    """Only a core that deals blocks says how."""
+    given = {
+        "blocks_per_instance": core.blocks_per_instance > 1,
+        "blocks": bool(core.blocks),
+        "max_split_k": core.max_split_k > 1,
+        "group_blocks": core.group_blocks > 0,
+        "operand_feed": core.operand_feed is not None,
+    }
+    if core.dataflow is not Dataflow.BLOCKED:
+        for key in (key for key, is_given in given.items() if is_given):
+            yield Refusal(
+                ("tensor_core", key),
+                f"{getattr(core, key)} on a {core.dataflow} array",
+                "only blocked cores deal blocks; leave it out",
+            )
+    elif core.operand_feed is None:
+        for key in ("blocks", "max_split_k"):
+            if given[key]:
+                yield Refusal(
+                    ("tensor_core", key),
+                    "no operand_feed, without which small blocks would cost nothing",
+                    "add `operand_feed: 1280 B`, the bytes a cycle that reach all instances",
+                )
 
 
 def _array_rate(core: TensorCoreSection, rate: int) -> Iterator[Refusal]:

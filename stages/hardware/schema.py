@@ -129,9 +129,11 @@ Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
 CountOrZero = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 
+BlockShape = Annotated[list[Count], Field(min_length=2, max_length=2)]
 ElementType = Annotated[DType, _choice(DType, "dtype")]
 OperatorKind = Annotated[str, _word_of(vocabulary.KINDS, "operator kind")]
 EngineName = Annotated[str, _word_of(vocabulary.RUNS_ON, "engine")]
+LaunchName = Annotated[str, _word_of(vocabulary.LAUNCHED, "engine")]
 LimitName = Annotated[str, _word_of(vocabulary.LIMITS, "limit")]
 TensorLayout = Annotated[Layout, BeforeValidator(_layout)]
 
@@ -176,6 +178,10 @@ class TensorCoreSection(Section):
     lane_alignment: Size | None = None
     misaligned_lanes: Count | None = None
     blocks_per_instance: Count = 1
+    blocks: list[BlockShape] = []
+    max_split_k: Count = 1
+    group_blocks: CountOrZero = 0
+    operand_feed: Size | None = None
     default_output_cycles: Cycles = 0
     output_cycles: dict[OperatorKind, SomeCycles] = {}
     image_channels: CountOrZero = 0
@@ -275,7 +281,7 @@ class DriverSection(Section):
 
     sync_mode: Annotated[SyncMode, _choice(SyncMode, "sync mode")]
     submit: DurationOrZero
-    launch: dict[EngineName, DurationOrZero]
+    launch: dict[LaunchName, DurationOrZero]
     event: Cycles
 
 

@@ -42,7 +42,11 @@ class TensorCore:
 
     `efficiency_permille` is what the chip achieves of its modelled rate, by type (others: all of
     it). An input whose stride is off `lane_alignment_bytes` drives `misaligned_lanes` of `lanes`.
-    A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight.
+
+    A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight. It may take
+    `block_shapes` besides rows x cols, and split k over up to `max_split_k` blocks.
+    `operand_feed_bytes` a cycle reach all of its instances (0: as many as they take), and at most
+    `group_blocks` blocks work on one group of a batched product at once (0: any number).
 
     Results drain in blocks of `cols` one-byte channels; `output_cycles_by_kind` is what a block
     takes where the output stage does that kind, `default_output_cycles` where it does none of
@@ -70,6 +74,10 @@ class TensorCore:
     lane_alignment_bytes: int = 1
     misaligned_lanes: int = 1
     blocks_per_instance: int = 1
+    block_shapes: tuple[tuple[int, int], ...] = ()
+    max_split_k: int = 1
+    operand_feed_bytes: int = 0
+    group_blocks: int = 0
     default_output_cycles: int = 0
     output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
     image_channels: int = 0
@@ -106,8 +114,8 @@ class Memory:
     """One level of memory. `reserved_bytes` at its start are not the compiler's.
 
     Efficiencies are what is achieved of the bandwidths. Addresses go round the `channels` every
-    `interleave_bytes`, and within a channel round its `banks` every `bank_interleave_bytes`
-    (0: the memory doesn't say, and a strided access costs whole bursts alone).
+    `interleave_bytes`, and round the `banks` every `bank_interleave_bytes` (0: the memory
+    doesn't say, and a strided access costs whole bursts alone).
     """
 
     name: str

@@ -41,6 +41,9 @@ RUNS_ON = {
 }
 """What each engine class can be said to run."""
 
+LAUNCHED = (*RUNS_ON, "host")
+"""What the driver can be said to launch a group on."""
+
 OUTPUT_STAGE = ELEMENTWISE | FORMATS | {"batch_norm"}
 """What can act on each result alone as it drains from the tensor core."""
 

@@ -398,7 +398,7 @@ CASES = {
         "tensor_core:\n  blocks_per_instance: 2\n",
         "tensor_core.blocks_per_instance: 2 on a weight_stationary array",
         "blocks_per_instance: 2",
-        "only blocked cores keep several blocks of an instance in flight; leave it out",
+        "only blocked cores deal blocks; leave it out",
     ),
     "odd dma alignment": (
         "alignment: 1 B",
