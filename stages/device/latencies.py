@@ -74,4 +74,3 @@ def weathered_cycles(
         if int(cycles.max(initial=0)) <= horizon:
             return cycles
         horizon *= 2
-
