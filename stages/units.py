@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 _NUMBER = r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
-_QUANTITY = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµμ°][A-Za-zµμ°/]*)?\s*")
+_QUANTITY = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµμ°%][A-Za-zµμ°/]*)?\s*")
 _LARGEST = 2**63 - 1
 
 
@@ -96,7 +96,9 @@ ENERGY = Dimension("energy", "0.4 pJ", _ladder("fJ", "pJ", "nJ"))
 ENERGY_PER_BYTE = Dimension("energy per byte", "20 pJ/B", _ladder("fJ/B", "pJ/B", "nJ/B"))
 THERMAL_RESISTANCE = Dimension("thermal resistance", "8 K/W", _ladder("mK/W", "K/W"))
 HEAT_CAPACITY = Dimension("heat capacity", "0.5 J/K", _ladder("mJ/K", "J/K"))
+SPEED = Dimension("speed", "2 m/s", _ladder("mm/s", "m/s"))
 ARITHMETIC_RATE = Dimension("arithmetic rate", "20 GFLOP/s", _decimal("FLOP/s", "kMGT"))
+SHARE = Dimension("share", "85 %", {"permille": Fraction(1), "%": Fraction(10)})
 
 DIMENSIONS = (
     SIZE,
@@ -112,7 +114,9 @@ DIMENSIONS = (
     ENERGY_PER_BYTE,
     THERMAL_RESISTANCE,
     HEAT_CAPACITY,
+    SPEED,
     ARITHMETIC_RATE,
+    SHARE,
 )
 _AMBIGUOUS = {"KB": "`kB` is 1000 bytes, `KiB` is 1024", "KB/s": "`kB/s` or `KiB/s`"}
 

@@ -13,9 +13,15 @@ from stages.hardware import spec as contract
 from stages.hardware import vocabulary
 from stages.hardware.consistency import inconsistencies
 from stages.hardware.document import Document, read_document
+from stages.hardware.overlay import OVERLAY_SUFFIX, is_overlay, merged_document
 from stages.hardware.provenance import uncovered
 from stages.hardware.refusals import refuse, schema_refusals
-from stages.hardware.schema import MemorySection, SpecFile
+from stages.hardware.schema import (
+    CacheSection,
+    MemorySection,
+    SpecFile,
+    WeightCacheSection,
+)
 from stages.version import COMPILER_VERSION
 
 SUFFIX = ".yaml"
@@ -38,17 +44,45 @@ def find_spec(name: str, folder: Path) -> Path:
 
 def spec_names(folder: Path) -> list[str]:
     """The names of the specs in a folder, sorted."""
-    return sorted(path.stem for path in folder.glob("*" + SUFFIX) if path.is_file())
+    return sorted(path.stem for path in spec_files(folder))
+
+
+def spec_files(folder: Path) -> list[Path]:
+    """The files of the specs in a folder, sorted; overlays aren't among them."""
+    return sorted(
+        path
+        for path in folder.glob("*" + SUFFIX)
+        if path.is_file() and not path.name.endswith(OVERLAY_SUFFIX)
+    )
 
 
 def load_spec(path: Path) -> contract.HardwareSpec:
-    """Read and check a hardware spec.
+    """Read and check a hardware spec, or an overlay together with the spec that it is for.
 
     Raises:
         HardwareSpecError: the file can't be read, isn't a sound spec, or needs another compiler;
-            it names file, line, key path, value, and the cure.
+            or the overlay isn't reviewed, or is for another spec. It names file, line, key path,
+            value, and the cure.
     """
     document = read_document(path)
+    if not is_overlay(document):
+        return spec_of(document)
+    try:
+        return spec_of(merged_document(document))
+    except HardwareSpecError as error:
+        if error.where.startswith(str(path)):
+            raise
+        raise HardwareSpecError(
+            error.problem, where=f"{path}, laid over {error.where}", hint=error.hint
+        ) from error
+
+
+def spec_of(document: Document) -> contract.HardwareSpec:
+    """The spec that a document describes.
+
+    Raises:
+        HardwareSpecError: it isn't a sound spec, or needs another compiler.
+    """
     try:
         file = SpecFile.model_validate(document.data)
     except ValidationError as error:
@@ -79,6 +113,7 @@ def _check_compiler(document: Document, file: SpecFile) -> None:
 
 
 def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
+    memory = file.memory
     return contract.HardwareSpec(
         name=file.name,
         chip=file.chip,
@@ -94,6 +129,7 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             startup_cycles=file.vector.startup,
             default_cycles=file.vector.default_cycles,
             cycles_by_kind=dict(file.vector.cycles),
+            efficiency_permille=file.vector.efficiency,
         ),
         dma=_dma(file),
         sram=_memory("sram", file.memory.sram),
@@ -128,6 +164,8 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             key: contract.Provenance(mark=item.mark, source=item.source)
             for key, item in file.sources.items()
         },
+        l2=_l2(memory.l2) if memory.l2 else None,
+        weight_cache=_weight_cache(memory.weight_cache) if memory.weight_cache else None,
     )
 
 
@@ -148,6 +186,19 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         max_n=core.limits.n,
         max_k=core.limits.k,
         weight_load_cycles=core.weight_load,
+        efficiency_permille=dict(core.efficiency),
+        lanes=core.lanes or 1,
+        lane_alignment_bytes=core.lane_alignment or 1,
+        misaligned_lanes=core.misaligned_lanes or 1,
+        blocks_per_instance=core.blocks_per_instance,
+        block_shapes=tuple((rows, cols) for rows, cols in core.blocks),
+        max_split_k=core.max_split_k,
+        group_blocks=core.group_blocks,
+        operand_feed_bytes=core.operand_feed or 0,
+        default_output_cycles=core.default_output_cycles,
+        output_cycles_by_kind=dict(core.output_cycles),
+        image_channels=core.image_channels,
+        output_ends=frozenset(core.output_ends),
     )
 
 
@@ -175,7 +226,28 @@ def _memory(name: str, section: MemorySection) -> contract.Memory:
         write_latency_ns=section.write_latency,
         burst_bytes=section.burst,
         banks=section.banks,
+        read_efficiency_permille=section.read_efficiency,
+        write_efficiency_permille=section.write_efficiency,
+        channels=section.channels,
+        interleave_bytes=section.interleave or section.burst,
+        bank_interleave_bytes=section.bank_interleave or 0,
     )
+
+
+def _l2(section: CacheSection) -> contract.Cache:
+    return contract.Cache(
+        size_bytes=section.size,
+        line_bytes=section.line,
+        ways=section.ways,
+        read_bandwidth=section.read_bandwidth,
+        write_bandwidth=section.write_bandwidth,
+        read_latency_ns=section.read_latency,
+        write_latency_ns=section.write_latency,
+    )
+
+
+def _weight_cache(section: WeightCacheSection) -> contract.WeightCache:
+    return contract.WeightCache(section.size, section.read_bandwidth)
 
 
 def _operators(file: SpecFile) -> dict[str, contract.OperatorSupport]:
@@ -218,10 +290,18 @@ def _thermal(file: SpecFile) -> contract.Thermal:
         trips=tuple(
             contract.Trip(
                 celsius=trip.temperature / 1000,
-                divider=trip.divider,
+                divider=trip.divider or 1,
                 hysteresis_celsius=trip.hysteresis / 1000,
+                clock_hz=trip.clock or 0,
             )
             for trip in thermal.trips
         ),
         critical_celsius=thermal.critical / 1000,
+        governor=thermal.governor,
+        airflow=tuple(
+            contract.AirSpeed(
+                millimetres_per_second=point.speed, millikelvin_per_watt=point.resistance
+            )
+            for point in thermal.airflow
+        ),
     )

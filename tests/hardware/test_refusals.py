@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stages.errors import HardwareSpecError, Outcome
-from stages.hardware.load import find_spec, load_spec
+from stages.hardware.load import find_spec, load_spec, spec_names
 from tests.hardware.specs import SPECS, line_of, write_edited
 
 SRAM = "size: 256 KiB"
@@ -72,8 +72,7 @@ CASES = {
         "  banks: 8\n    colour: 3",
         "memory.sram.colour: unknown key",
         "colour",
-        "known: alignment, banks, burst, read_bandwidth, read_latency, reserved, size,"
-        " write_bandwidth, write_latency",
+        "known: bank_interleave, channels, interleave, read_efficiency, write_efficiency",
     ),
     "unknown section": (
         "driver:\n",
@@ -271,7 +270,59 @@ CASES = {
         "thermal.trips[1]: trip table out of order: 85 degC (clock/2) comes before"
         " 80 degC (clock/4)",
         "80 degC",
-        "list trips from the coolest up, each with a larger divider",
+        "list trips from the coolest up, each with a larger divider or a slower clock",
+    ),
+    "divider and clock": (
+        "divider: 2, ",
+        "divider: 2, clock: 250 MHz, ",
+        "thermal.trips[0]: 85 degC (250 MHz) has both divider and clock",
+        "divider: 2, clock: 250 MHz",
+        "give `divider: 2`, or `clock:` with one of operating_points",
+    ),
+    "neither divider nor clock": (
+        "divider: 2, ",
+        "",
+        "thermal.trips[0]: 85 degC has neither divider nor clock",
+        "85 degC",
+        "give `divider: 2`, or `clock:` with one of operating_points",
+    ),
+    "clock that is no operating point": (
+        "divider: 2, ",
+        "clock: 200 MHz, ",
+        "thermal.trips[0].clock: 200 MHz is no operating point",
+        "clock: 200 MHz",
+        "give one of 125 MHz, 250 MHz, 500 MHz",
+    ),
+    "clock that isn't slower": (
+        "divider: 2, ",
+        "clock: 500 MHz, ",
+        "thermal.trips[0].clock: 500 MHz isn't below the nominal clock",
+        "degC, clock: 500 MHz",
+        "give less than 500 MHz",
+    ),
+    "a divider under a step-wise governor": (
+        "  trips:\n",
+        "  governor: step_wise\n  trips:\n",
+        "thermal.trips[0]: 85 degC (clock/2) under a step-wise governor",
+        "85 degC",
+        "give temperature and hysteresis alone: it steps through operating_points\n"
+        "also wrong in this file: thermal.trips[1] on line <95 degC>, thermal.trips[1] on line"
+        " <95 degC>",
+    ),
+    "unknown governor": (
+        "  trips:\n",
+        "  governor: stepwise\n  trips:\n",
+        "thermal.governor: 'stepwise' is an unknown governor",
+        "stepwise",
+        "did you mean `step_wise`?",
+    ),
+    "air that resists more": (
+        "  trips:\n",
+        "  airflow:\n    - {speed: 0 m/s, resistance: 60 K/W}\n"
+        "    - {speed: 2 m/s, resistance: 70 K/W}\n  trips:\n",
+        "thermal.airflow[1]: 70 K/W at 2 m/s comes after 60 K/W at 0 m/s",
+        "70 K/W",
+        "list speeds from the slowest up; faster air doesn't resist more",
     ),
     "divider of one": (
         "divider: 2",
@@ -328,6 +379,108 @@ CASES = {
         "memory.sram.alignment: 48 B isn't a power of two",
         "48 B",
         "round it up to one",
+    ),
+    "odd interleave": (
+        "    banks: 8\n  ddr:",
+        "    banks: 8\n    interleave: 48 B\n  ddr:",
+        "memory.sram.interleave: 48 B isn't a power of two",
+        "interleave: 48 B",
+        "round it up to one",
+    ),
+    "interleave below a burst": (
+        "    banks: 8\n  ddr:",
+        "    banks: 8\n    bank_interleave: 8 B\n  ddr:",
+        "memory.sram.bank_interleave: 8 B is less than a burst of 16 B",
+        "bank_interleave: 8 B",
+        "a burst comes from one bank of one channel: raise it",
+    ),
+    "half a set": (
+        "memory:\n",
+        "memory:\n  l2: {size: 1000 B, line: 64 B, ways: 4, read_bandwidth: 1 GB/s, "
+        "write_bandwidth: 1 GB/s, read_latency: 1 ns, write_latency: 1 ns}\n",
+        "memory.l2.size: 1,000 B isn't a whole number of sets of 4 lines of 64 B",
+        "size: 1000 B",
+        "size is line x ways x sets",
+    ),
+    "a cache of a terabyte": (
+        "memory:\n",
+        "memory:\n  l2: {size: 1024 GiB, line: 64 B, ways: 4, read_bandwidth: 1 GB/s, "
+        "write_bandwidth: 1 GB/s, read_latency: 1 ns, write_latency: 1 ns}\n",
+        "memory.l2.size: 1,024 GiB are 17,179,869,184 lines of 64 B",
+        "size: 1024 GiB",
+        "a cache has at most 4,194,304 lines: check the prefixes",
+    ),
+    "one set": (
+        "memory:\n",
+        "memory:\n  l2: {size: 64 KiB, line: 64 B, ways: 1024, read_bandwidth: 1 GB/s, "
+        "write_bandwidth: 1 GB/s, read_latency: 1 ns, write_latency: 1 ns}\n",
+        "memory.l2.ways: 1024 lines share a set",
+        "ways: 1024",
+        "write at most 128: of a fully associative cache too, sets behave alike then",
+    ),
+    "odd line": (
+        "memory:\n",
+        "memory:\n  l2: {size: 960 B, line: 48 B, ways: 4, read_bandwidth: 1 GB/s, "
+        "write_bandwidth: 1 GB/s, read_latency: 1 ns, write_latency: 1 ns}\n",
+        "memory.l2.line: 48 B isn't a power of two",
+        "line: 48 B",
+        "round it up to one",
+    ),
+    "no share": (
+        "  startup: 16 cycles\n",
+        "  startup: 16 cycles\n  efficiency: 0.8\n",
+        "vector.efficiency: 0.8 has no unit",
+        "efficiency: 0.8",
+        "write a share such as `85 %` (units: permille, %)",
+    ),
+    "more than all": (
+        "  startup: 16 cycles\n",
+        "  startup: 16 cycles\n  efficiency: 110 %\n",
+        "vector.efficiency: 110 % is more than all of it",
+        "efficiency: 110 %",
+        "write `100 %` or less",
+    ),
+    "efficiency of a stranger": (
+        "tensor_core:\n",
+        "tensor_core:\n  efficiency: {f32: 50 %}\n",
+        "tensor_core.efficiency.f32: f32 has no rate",
+        "efficiency: {f32",
+        "it multiplies i8, u8, f16: see tensor_core.macs_per_cycle",
+    ),
+    "half the lanes": (
+        "tensor_core:\n",
+        "tensor_core:\n  lanes: 4\n",
+        "tensor_core.lanes: means nothing without lane_alignment and misaligned_lanes",
+        "lanes: 4",
+        "give all three of lanes, lane_alignment and misaligned_lanes, or none",
+    ),
+    "more lanes than there are": (
+        "tensor_core:\n",
+        "tensor_core:\n  lanes: 4\n  lane_alignment: 64 B\n  misaligned_lanes: 5\n",
+        "tensor_core.misaligned_lanes: 5 of 4 lanes",
+        "misaligned_lanes: 5",
+        "write at most lanes",
+    ),
+    "blocks of an array": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks_per_instance: 2\n",
+        "tensor_core.blocks_per_instance: 2 on a weight_stationary array",
+        "blocks_per_instance: 2",
+        "only blocked cores deal blocks; leave it out",
+    ),
+    "shapes of an array": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks: [[32, 32]]\n",
+        "tensor_core.blocks: [[32, 32]] on a weight_stationary array",
+        "blocks: [[32",
+        "only blocked cores deal blocks; leave it out",
+    ),
+    "half a shape": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks: [[32]]\n",
+        "tensor_core.blocks[0]: too few entries: 1",
+        "blocks: [[32",
+        "give at least 2",
     ),
     "odd dma alignment": (
         "alignment: 1 B",
@@ -520,14 +673,17 @@ def test_find_spec_knows_the_shipped_ones() -> None:
     assert find_spec("npu_tiny", SPECS) == SPECS / "npu_tiny.yaml"
 
 
+KNOWN = ", ".join(spec_names(SPECS))
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
         (
             "npu_tny",
-            "did you mean `npu_tiny`? (known: ethos_u65_512, npu_tiny, nvidia_t4, rk3588_npu)",
+            f"did you mean `npu_tiny`? (known: {KNOWN})",
         ),
-        ("zz", "known: ethos_u65_512, npu_tiny, nvidia_t4, rk3588_npu"),
+        ("zz", f"known: {KNOWN}"),
         ("../npu_tiny", None),
     ],
 )

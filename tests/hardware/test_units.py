@@ -16,6 +16,7 @@ from stages.units import (
     FREQUENCY,
     HEAT_CAPACITY,
     POWER,
+    SHARE,
     SIZE,
     TEMPERATURE,
     TEMPERATURE_STEP,
@@ -59,6 +60,9 @@ from stages.units import (
         ("0.02 J/K", HEAT_CAPACITY, 20),
         ("1 cycle", CYCLES, 1),
         ("  7cycles ", CYCLES, 7),
+        ("85 %", SHARE, 850),
+        ("12.5%", SHARE, 125),
+        ("7 permille", SHARE, 7),
     ],
 )
 def test_reads_exactly(text: str, dimension: Dimension, value: int) -> None:

@@ -134,11 +134,12 @@ class _Assignment:
     def _take(self, group: Group, members: list[Operator], layout: Layout) -> None:
         inside = {value for op in members for value in op.outputs}
         rank = self.types[members[-1].outputs[0]].rank
+        image = self._image(members)
         taken = []
         for member in members:
             inputs = tuple(
                 self._operand(value, layout, rank, member)
-                if value and value not in inside and self._lies_in_memory(value, group)
+                if value not in ("", image, *inside) and self._lies_in_memory(value, group)
                 else value
                 for value in member.inputs
             )
@@ -167,6 +168,17 @@ class _Assignment:
         if key not in self.converted:
             self.converted[key] = self._convert(value, wanted)
         return self.converted[key]
+
+    def _image(self, members: list[Operator]) -> str:
+        """The input that a group's convolution reads as an image, row-major; empty where none."""
+        seed = next((op for op in members if op.kind is Kind.CONV), None)
+        if seed is None:
+            return ""
+        made_by = {op.outputs[0]: op for op in members if op.kind is Kind.DEQUANTIZE}
+        value = seed.inputs[0]
+        value = made_by[value].inputs[0] if value in made_by else value
+        channels = self.types[value].shape[1]
+        return value if channels <= self.spec.tensor_core.image_channels else ""
 
     def _convert(self, value: str, layout: Layout) -> str:
         result = _fresh(f"{value}.{layout}", self.types)

@@ -23,7 +23,7 @@ class SinkDequantize:
     tensor, and `quantize(dequantize(x))` of equal scales is x itself.
 
     A quantised embedding table is then gathered as integers, and reshapes and transposes between
-    quantised operators never leave them.
+    quantised operators never leave them; neither do a split, and a concat of values of one scale.
     """
 
     name: str = "sink_dequantize"
@@ -37,22 +37,61 @@ class SinkDequantize:
                 continue
             if current.kind in _MOVES:
                 _sink(current, editor)
+            elif current.kind is Kind.CONCAT:
+                _sink_concat(current, editor)
+            elif current.kind is Kind.SPLIT:
+                _sink_split(current, editor)
             elif current.kind is Kind.QUANTIZE:
                 _cancel(current, editor)
         return editor.finish()
 
 
 def _sink(move: Operator, editor: GraphEditor) -> None:
-    source = editor.producer(move.inputs[0])
-    if source is None or source.kind is not Kind.DEQUANTIZE or source.integer("axis") >= 0:
+    source = _dequantize_of(move.inputs[0], editor)
+    if source is not None:
+        _restore(move, (source.inputs[0], *move.inputs[1:]), source, editor)
+
+
+def _sink_concat(concat: Operator, editor: GraphEditor) -> None:
+    """Where all operands have one scale, as vendors' quantisers arrange."""
+    sources = [_dequantize_of(value, editor) for value in concat.inputs]
+    first, found = sources[0], [source for source in sources if source is not None]
+    if first is None or len(found) < len(sources):
         return
-    stored, *parameters = source.inputs
-    result = move.outputs[0]
-    moved_type = TensorType(editor.types[stored].dtype, editor.types[result].shape)
-    moved = editor.add_value(f"{result}.stored", moved_type)
-    editor.put(replace(move, inputs=(stored, *move.inputs[1:]), outputs=(moved,)))
-    name = editor.fresh(f"{move.name}.dequantize")
-    editor.put(Operator(name, Kind.DEQUANTIZE, (moved, *parameters), (result,), {"axis": -1}))
+    stored = [source.inputs[0] for source in found]
+    same_types = len({editor.types[value].dtype for value in stored}) == 1
+    if same_types and all(_same_parameters(first, source, editor) for source in found):
+        _restore(concat, tuple(stored), first, editor)
+
+
+def _sink_split(split: Operator, editor: GraphEditor) -> None:
+    source = _dequantize_of(split.inputs[0], editor)
+    if source is not None:
+        _restore(split, (source.inputs[0], *split.inputs[1:]), source, editor)
+
+
+def _dequantize_of(value: str, editor: GraphEditor) -> Operator | None:
+    """The dequantize that makes a value, where one scale holds for the whole tensor."""
+    source = editor.producer(value)
+    if source is None or source.kind is not Kind.DEQUANTIZE or source.integer("axis") >= 0:
+        return None
+    return source
+
+
+def _restore(
+    move: Operator, inputs: tuple[str, ...], source: Operator, editor: GraphEditor
+) -> None:
+    """The move on integers, and a dequantize as `source` behind each of its results."""
+    dtype = editor.types[source.inputs[0]].dtype
+    moved = tuple(
+        editor.add_value(f"{result}.stored", TensorType(dtype, editor.types[result].shape))
+        for result in move.outputs
+    )
+    editor.put(replace(move, inputs=inputs, outputs=moved))
+    for stored, result in zip(moved, move.outputs, strict=True):
+        name = editor.fresh(f"{result}.dequantize")
+        operands = (stored, *source.inputs[1:])
+        editor.put(Operator(name, Kind.DEQUANTIZE, operands, (result,), {"axis": -1}))
 
 
 def _cancel(quantize: Operator, editor: GraphEditor) -> None:

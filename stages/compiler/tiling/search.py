@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import lcm, prod
 
 from stages.compiler.support import CONTRACTIONS, placement_alignment
+from stages.compiler.tiling.footprint import cut_axis
 from stages.compiler.tiling.streams import (
     REDUCTION,
     Stream,
@@ -20,17 +21,23 @@ from stages.compiler.tiling.streams import (
 )
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.hardware.cost import (
+    Side,
     contraction_cycles,
+    drained_cycles,
+    driven_cycles,
     launch_cycles,
+    output_blocks,
+    strided_transfer_cost,
     transfer_cost,
     vector_cycles,
 )
+from stages.hardware.interleave import WHOLE, Pattern, pattern_of
 from stages.hardware.spec import HardwareSpec, SyncMode
-from stages.plan.costs import READ_SIDED
 from stages.plan.instructions import DDR, SRAM
+from stages.plan.prices import READ_SIDED, drained_bytes, has_conflicts, row_strides
 from stages.recipe.decisions import Tile
 from stages.recipe.kinds import Kind
-from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, full_box
+from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, dense_strides, full_box
 
 _MIN_REDUCTION = 64
 _NEARLY = 1.02
@@ -147,13 +154,19 @@ class Search:
         if not self._joins_parts():
             return found
         blocks = [self.work.layout(name).quantum for name in self.work.operands]
-        quantum = lcm(*blocks) if contraction else 1
+        quantum = lcm(*blocks) if contraction or self._reduces_channels() else 1
         smallest = _MIN_REDUCTION if contraction else 1
         while found[-1] // 2 >= smallest:
             found.append(align(found[-1] // 2, quantum))
             if found[-1] == found[-2]:
                 return found[:-1]
         return found
+
+    def _reduces_channels(self) -> bool:
+        """Whether a reduction is cut along the channels, which a layout may keep in blocks."""
+        seed = self.work.seed
+        shape = self.work.types[seed.inputs[0]].shape if seed.inputs else ()
+        return seed.kind in PARTIAL and len(shape) > 2 and cut_axis(seed, shape) == 1
 
     def _joins_parts(self) -> bool:
         """Whether the engine can go on from what it stored of a reduction."""
@@ -240,7 +253,7 @@ class Search:
         work, spec = self.work, self.spec
         product = work.product(boxes)
         if product is not None:
-            return contraction_cycles(
+            cycles = contraction_cycles(
                 spec.tensor_core,
                 product.m,
                 product.n,
@@ -249,11 +262,29 @@ class Search:
                 product.taps,
                 work.operand_dtype,
             )
+            cycles = driven_cycles(spec.tensor_core, cycles, self._row_strides(boxes))
+            blocks = output_blocks(spec.tensor_core, product.m, product.n, product.groups)
+            kinds = [member.kind for member in work.members]
+            width = drained_bytes(work.result_type.dtype)
+            return drained_cycles(spec.tensor_core, cycles, blocks, kinds, width)
         elements = prod(stop - start for start, stop in boxes[work.result])
         if work.seed.kind in READ_SIDED:
             elements = max(elements, work.read_elements(boxes))
         kinds = [member.kind for member in work.members]
         return vector_cycles(spec.vector, kinds, elements, work.result_type.dtype.size_bytes)
+
+    def _row_strides(self, boxes: Boxes) -> tuple[int, ...]:
+        """The strides of the contraction's input as it will lie in the SRAM: whole where it is
+        resident, a dense box of it in a slot."""
+        value = self.work.seed.inputs[0]
+        for member in self.work.members:
+            if member.kind is Kind.DEQUANTIZE and member.outputs[0] == value:
+                value = member.inputs[0]
+        held = self.work.types[value]
+        shape = held.shape if value in self.resident else box_shape(boxes[value])
+        physical = self.work.layout(value).physical_shape(shape)
+        strides = dense_strides(physical, held.dtype.size_bytes)
+        return row_strides(physical, strides)
 
     def _traffic(
         self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int
@@ -270,7 +301,8 @@ class Search:
             layout = work.layout(result)
             size = box_bytes(work.result_type, layout, boxes[result])
             run = contiguous_bytes(work.result_type, layout, boxes[result])
-            store = transfer_cost(spec, size, run, SRAM, DDR)
+            box = Side(DDR, self._pattern(result, boxes))
+            store = strided_transfer_cost(spec, size, run, Side(SRAM), box)
             storing = tiles * store.channel_cycles
             latency += tiles * store.latency_cycles
         return loading, storing, latency
@@ -285,8 +317,19 @@ class Search:
             tensor_type, layout = self.work.types[value], self.work.layout(value)
             size = box_bytes(tensor_type, layout, boxes[value])
             run = contiguous_bytes(tensor_type, layout, boxes[value])
-            cost = transfer_cost(self.spec, size, run, DDR, SRAM)
+            box = Side(DDR, self._pattern(value, boxes))
+            cost = strided_transfer_cost(self.spec, size, run, box, Side(SRAM))
             yield cost.channel_cycles, cost.latency_cycles
+
+    def _pattern(self, value: str, boxes: Boxes) -> Pattern:
+        """How a box of a value lies in the ddr, where it matters."""
+        if not has_conflicts(self.spec.ddr):
+            return WHOLE
+        held, layout = self.work.types[value], self.work.layout(value)
+        whole, part = (
+            layout.physical_shape(shape) for shape in (held.shape, box_shape(boxes[value]))
+        )
+        return pattern_of(part, dense_strides(whole, held.dtype.size_bytes), held.dtype.size_bytes)
 
     def _total(self, compute: int, traffic: tuple[int, int, int], count: int) -> int:
         """Cycles of the group: engines overlap, or queue up where the driver is strict."""

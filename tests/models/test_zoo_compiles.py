@@ -1,0 +1,54 @@
+"""A small network of YOLO's parts in int8 for the RK3588: its plan keeps the rules and computes
+what its integers mean, its image is read as it comes, and nothing between convolutions is float."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from models.zoo.device_io import Precision, with_device_types
+from models.zoo.graph import GraphBuilder
+from models.zoo.ranges import nominal_quantization
+from models.zoo.yolo_blocks import c2f, class_sum, conv, sppf
+from stages.compiler.pipeline import compile_graph
+from stages.device.functional import Machine
+from stages.hardware.load import load_spec
+from stages.recipe.decisions import Engine
+from stages.recipe.kinds import Kind
+from stages.recipe.onnx_import import import_model
+from stages.recipe.semantics import interpret
+from stages.tensors import DType
+from tests.compiler.judged import judge_plan
+
+SPEC = load_spec(Path(__file__).resolve().parents[2] / "hardware_specs" / "rk3588_npu.yaml")
+
+
+def small_network() -> GraphBuilder:
+    g = GraphBuilder("small")
+    x = g.conv(g.input("image", (1, 3, 64, 64)), 32, 6, 2, "silu", pads=2)
+    x = sppf(g, c2f(g, x, 64, 1, shortcut=True), 64)
+    scores = conv(g, x, 80, act="sigmoid")
+    g.output(scores, class_sum(g, scores))
+    return g
+
+
+def test_the_plan_is_legal_exact_and_in_integers() -> None:
+    model = with_device_types(small_network().build(), Precision.INT8)
+    graph, constants = import_model(model)
+    compiled = compile_graph(graph, constants, SPEC, nominal_quantization(model))
+    judge_plan(compiled, SPEC)
+    image = np.random.default_rng(3).integers(-128, 128, (1, 3, 64, 64), np.int8)
+    meant = interpret(compiled.recipe.graph, compiled.constants, {"image": image})
+    done = Machine(compiled.plan, compiled.weights, SPEC).run({"image": image}).outputs
+    for name, expected in meant.items():
+        assert np.abs(done[name].astype(int) - expected.astype(int)).max() <= 1, name
+
+    operators = {operator.name: operator for operator in compiled.recipe.graph.operators}
+    types = compiled.recipe.graph.types
+    results = [operators[group.operators[-1]] for group in compiled.recipe.groups]
+    assert {types[result.outputs[0]].dtype for result in results} == {DType.I8}
+    relayouts = [result for result in results if result.kind is Kind.RELAYOUT]
+    assert {result.outputs[0] for result in relayouts} == set(graph.outputs)
+    joined = [group for group in compiled.recipe.groups if group.engine is Engine.DMA]
+    assert all(operators[group.name].kind in (Kind.CONCAT, Kind.SLICE) for group in joined)
