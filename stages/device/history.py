@@ -47,6 +47,11 @@ class History:
             released_joules=chain.released_joules(modes, watts, seconds),
         )
 
+    def warmest_rise(self, chain: Chain) -> float:
+        """The die's largest rise over the air at the start of a step."""
+        modes, _, _ = self._columns()
+        return float((modes @ np.array(chain.die_weights)).max())
+
     def junction_rises(self, chain: Chain, times_ns: NDArray[np.int64]) -> NDArray[np.float64]:
         """The die's rise over the air (float64[times]) at these times, in ascending order."""
         rises = np.empty(times_ns.size, dtype=np.float64)
