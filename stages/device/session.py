@@ -20,8 +20,10 @@ from stages.device.latencies import Latencies
 from stages.device.pace import Pace
 from stages.device.run_queue import Bank, RunQueue
 from stages.device.samples import HeatHistory, Samples
+from stages.errors import InputError
 
 _FEMTOJOULES_PER_NANOSECOND_AT_ONE_WATT = 1_000_000
+_MOST_RUNS = 1 << 25  # a few gigabytes of samples
 
 EnergyAt = Callable[[float], float]
 """Femtojoules of one inference at a share of the nominal voltage."""
@@ -117,6 +119,9 @@ def run_session(
 
     Within a run energy is spent as `profile` says, or evenly. A die that becomes critical ends the
     session with the run in progress.
+
+    Raises:
+        InputError: there are more runs than memory holds.
     """
     session = Session(latencies, die, energy_at, profile)
     pace = Pace.of(die)
@@ -132,6 +137,11 @@ def run_session(
         if critical_run is not None and queue.run > critical_run:
             wanted = min(critical_run + 1, queue.run if wanted is None else wanted)
         done = queue.run if wanted is None else min(queue.run, wanted)
+        if done > _MOST_RUNS:
+            raise InputError(
+                f"a session of more than {_MOST_RUNS:,} runs",
+                hint="shorten it: `--minutes`, or `thermal_stress` in params.yaml",
+            )
         late = length.duration_ns is not None and session.now_ns >= length.duration_ns
         if done == wanted or (late and done):
             break
