@@ -94,6 +94,7 @@ def _blocks(core: TensorCoreSection) -> Iterator[Refusal]:
         "blocks_per_instance": core.blocks_per_instance > 1,
         "blocks": bool(core.blocks),
         "max_split_k": core.max_split_k > 1,
+        "group_blocks": core.group_blocks > 0,
         "operand_feed": core.operand_feed is not None,
     }
     if core.dataflow is not Dataflow.BLOCKED:

@@ -45,7 +45,8 @@ class TensorCore:
 
     A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight. It may take
     `block_shapes` besides rows x cols, and split k over up to `max_split_k` blocks.
-    `operand_feed_bytes` a cycle reach all of its instances (0: as many as they take).
+    `operand_feed_bytes` a cycle reach all of its instances (0: as many as they take), and at most
+    `group_blocks` blocks work on one group of a batched product at once (0: any number).
 
     Results drain in blocks of `cols` one-byte channels; `output_cycles_by_kind` is what a block
     takes where the output stage does that kind, `default_output_cycles` where it does none of
@@ -75,6 +76,7 @@ class TensorCore:
     block_shapes: tuple[tuple[int, int], ...] = ()
     max_split_k: int = 1
     operand_feed_bytes: int = 0
+    group_blocks: int = 0
     default_output_cycles: int = 0
     output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
     image_channels: int = 0
