@@ -1,9 +1,9 @@
 """The specs against published latencies of the chips.
 
 A sum over a network's layers, each the larger of its arithmetic by the cost model and its traffic
-at the DRAM's bandwidth, plus the driver's overheads, must come near what was published. This is
-the fit that the `fitted` numbers of the specs come from. It knows no tiling and no overlap between
-layers, so it is a check of the specs' magnitudes and no prediction.
+at the DRAM's bandwidth, plus the driver's overheads, must come near what was published. It knows no tiling and no overlap between
+layers, so it is a check of magnitudes and no prediction. Convolutional networks are
+judged on whole plans, by the bench of the device's accuracy.
 """
 
 from __future__ import annotations
@@ -36,64 +36,6 @@ class Layer:
     groups: int
     taps: int
     elements: int
-
-
-def conv(size: int, inputs: int, outputs: int, kernel: int, stride: int, extra: int = 0) -> Layer:
-    """A square convolution; `extra` elements are read besides, for a residual."""
-    after, k = size // stride, inputs * kernel * kernel
-    elements = size * size * inputs + after * after * outputs + k * outputs + extra
-    return Layer(after * after, outputs, k, 1, kernel * kernel, elements)
-
-
-def depthwise(size: int, channels: int, stride: int) -> Layer:
-    """A 3 x 3 depthwise convolution."""
-    after = size // stride
-    return Layer(after * after, 1, 9, channels, 9, (size * size + after * after + 9) * channels)
-
-
-def resnet50() -> Iterable[Layer]:
-    """ResNet-50 at 224 x 224, its residual additions fused."""
-    yield conv(224, 3, 64, 7, 2)
-    yield Layer(0, 0, 0, 1, 1, 112 * 112 * 64 + 56 * 56 * 64)
-    size, inputs = 56, 64
-    for width, blocks, first_stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
-        for block in range(blocks):
-            stride = first_stride if block == 0 else 1
-            if block == 0:
-                yield conv(size, inputs, 4 * width, 1, stride)
-            yield conv(size, inputs, width, 1, 1)
-            yield conv(size, width, width, 3, stride)
-            size //= stride
-            yield conv(size, width, 4 * width, 1, 1, extra=size * size * 4 * width)
-            inputs = 4 * width
-    yield conv(1, 2048, 1000, 1, 1)
-
-
-def mobilenet_v2() -> Iterable[Layer]:
-    """MobileNetV2 at 224 x 224, its residual additions fused."""
-    yield conv(224, 3, 32, 3, 2)
-    size, inputs = 112, 32
-    for expand, outputs, blocks, first_stride in (
-        (1, 16, 1, 1),
-        (6, 24, 2, 2),
-        (6, 32, 3, 2),
-        (6, 64, 4, 2),
-        (6, 96, 3, 1),
-        (6, 160, 3, 2),
-        (6, 320, 1, 1),
-    ):
-        for block in range(blocks):
-            stride = first_stride if block == 0 else 1
-            width = inputs * expand
-            if expand > 1:
-                yield conv(size, inputs, width, 1, 1)
-            yield depthwise(size, width, stride)
-            size //= stride
-            residual = size * size * outputs if stride == 1 and inputs == outputs else 0
-            yield conv(size, width, outputs, 1, 1, extra=residual)
-            inputs = outputs
-    yield conv(7, 320, 1280, 1, 1)
-    yield conv(1, 1280, 1000, 1, 1)
 
 
 def bert(hidden: int, layers: int) -> Iterable[Layer]:
@@ -130,9 +72,6 @@ def latency_ms(spec: HardwareSpec, layers: Iterable[Layer], dtype: DType) -> flo
 @pytest.mark.parametrize(
     ("name", "layers", "dtype", "published_ms", "tolerance"),
     [
-        # rknn_model_zoo@bad6c73, one core, mean
-        ("rk3588_npu", resnet50(), DType.I8, 9.083, 0.20),
-        ("rk3588_npu", mobilenet_v2(), DType.I8, 2.219, 0.20),
         # TensorRT demoBERT, batch 1, 128 tokens, mean. The card's power limit lowers its clock
         # in longer work, which this model doesn't know: batches of 8 and more take twice as long.
         ("nvidia_t4", bert(768, 12), DType.F16, 1.95, 0.20),
@@ -144,9 +83,3 @@ def test_near_what_was_published(
 ) -> None:
     predicted = latency_ms(load_spec(SPECS / f"{name}.yaml"), layers, dtype)
     assert abs(predicted / published_ms - 1) <= tolerance, f"{predicted:.2f} ms"
-
-
-def test_the_layer_lists_are_the_networks() -> None:
-    assert sum(layer.m * layer.n * layer.k * layer.groups for layer in resnet50()) == 4_089_184_256
-    total = sum(layer.m * layer.n * layer.k * layer.groups for layer in mobilenet_v2())
-    assert total == 300_774_272
