@@ -1,0 +1,117 @@
+"""Specs against published latencies of chips that are made of the same parts.
+
+Where a chip's own figures weren't published, its sisters' were: the multiprocessors of a Jetson
+Orin Nano also run in Orin NX and AGX Orin, those of an H200 in the H100 PCIe card. A sister is the
+spec with another clock, number of multiprocessors and memory. The sum over layers is that of
+`test_published.py`, and as rough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from stages.hardware.load import load_spec
+from stages.hardware.spec import HardwareSpec
+from stages.tensors import DType
+from tests.hardware.specs import SPECS
+from tests.hardware.test_published import Layer, conv, latency_ms, resnet50
+
+TOLERANCE = 0.15
+
+
+def bottlenecks(blocks: tuple[int, int, int, int]) -> Iterable[Layer]:
+    """ResNet-101 and ResNet-152 at 224 x 224, their residual additions fused."""
+    yield conv(224, 3, 64, 7, 2)
+    yield Layer(0, 0, 0, 1, 1, 112 * 112 * 64 + 56 * 56 * 64)
+    size, inputs = 56, 64
+    for width, count, first_stride in zip((64, 128, 256, 512), blocks, (1, 2, 2, 2), strict=True):
+        for block in range(count):
+            stride = first_stride if block == 0 else 1
+            if block == 0:
+                yield conv(size, inputs, 4 * width, 1, stride)
+            yield conv(size, inputs, width, 1, 1)
+            yield conv(size, width, width, 3, stride)
+            size //= stride
+            yield conv(size, width, 4 * width, 1, 1, extra=size * size * 4 * width)
+            inputs = 4 * width
+    yield conv(1, 2048, 1000, 1, 1)
+
+
+def alexnet() -> Iterable[Layer]:
+    """AlexNet as torchvision has it: nearly all of its weights in three products."""
+    yield Layer(55 * 55, 64, 363, 1, 121, 224 * 224 * 3 + 55 * 55 * 64 + 363 * 64)
+    yield Layer(0, 0, 0, 1, 1, 55 * 55 * 64 + 27 * 27 * 64)
+    yield conv(27, 64, 192, 5, 1)
+    yield Layer(0, 0, 0, 1, 1, 27 * 27 * 192 + 13 * 13 * 192)
+    for inputs, outputs in ((192, 384), (384, 256), (256, 256)):
+        yield conv(13, inputs, outputs, 3, 1)
+    yield Layer(0, 0, 0, 1, 1, 13 * 13 * 256 + 6 * 6 * 256)
+    for inputs, outputs in ((6 * 6 * 256, 4096), (4096, 4096), (4096, 1000)):
+        yield conv(1, inputs, outputs, 1, 1)
+
+
+def sister(name: str, megahertz: int, instances: int, gigabytes_per_second: float) -> HardwareSpec:
+    """A GPU of the same multiprocessors. What all of them together do goes with their number."""
+    spec = load_spec(SPECS / f"{name}.yaml")
+    core = spec.tensor_core
+    bandwidth = int(gigabytes_per_second * 1e9)
+    return replace(
+        spec,
+        clock_hz=megahertz * 1_000_000,
+        tensor_core=replace(
+            core,
+            instances=instances,
+            macs_per_cycle={
+                dtype: rate * instances // core.instances
+                for dtype, rate in core.macs_per_cycle.items()
+            },
+            operand_feed_bytes=core.operand_feed_bytes * instances // core.instances,
+        ),
+        ddr=replace(spec.ddr, read_bandwidth=bandwidth, write_bandwidth=bandwidth),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "megahertz", "instances", "gigabytes_per_second", "published_ms"),
+    [
+        # MLPerf v3.1 edge, closed, SingleStream, P90: LoadGen to LoadGen, with the host's runtime
+        pytest.param("jetson_orin_nano", 918, 8, 102.4, 1.0823, id="orin_nx_16gb"),
+        pytest.param("jetson_orin_nano", 1300, 16, 204.8, 0.6403, id="agx_orin_64gb"),
+        # the same of v3.0
+        pytest.param("nvidia_h200", 1755, 114, 2039, 0.4207, id="h100_pcie_80gb"),
+    ],
+)
+def test_sisters_on_resnet50_in_int8(
+    name: str, megahertz: int, instances: int, gigabytes_per_second: float, published_ms: float
+) -> None:
+    spec = sister(name, megahertz, instances, gigabytes_per_second)
+    predicted = latency_ms(spec, resnet50(), DType.I8)
+    assert abs(predicted / published_ms - 1) <= TOLERANCE, f"{predicted:.3f} ms"
+
+
+@pytest.mark.parametrize(
+    ("layers", "frames_per_second"),
+    [
+        # Ascend/ModelZoo-PyTorch, ACL_PyTorch: "Interface throughputRate" of one of a card's four
+        # Ascend 310, batch 1, fp16. AlexNet is its 122 MB of weights over the memory's bandwidth.
+        pytest.param(tuple(bottlenecks((3, 4, 23, 3))), 247.898, id="resnet101"),
+        pytest.param(tuple(bottlenecks((3, 8, 36, 3))), 180.131, id="resnet152"),
+        pytest.param(tuple(alexnet()), 317.707, id="alexnet"),
+    ],
+)
+def test_ascend_310_in_fp16(layers: tuple[Layer, ...], frames_per_second: float) -> None:
+    predicted = latency_ms(load_spec(SPECS / "ascend_310.yaml"), layers, DType.F16)
+    assert abs(predicted * frames_per_second / 1000 - 1) <= TOLERANCE, f"{predicted:.3f} ms"
+
+
+def test_the_layer_lists_are_the_networks() -> None:
+    def macs(layers: Iterable[Layer]) -> float:
+        return sum(layer.m * layer.n * layer.k * layer.groups for layer in layers) / 1e9
+
+    assert macs(bottlenecks((3, 4, 6, 3))) == macs(resnet50())
+    assert round(macs(bottlenecks((3, 4, 23, 3))), 1) == 7.8
+    assert round(macs(bottlenecks((3, 8, 36, 3))), 1) == 11.5
+    assert round(macs(alexnet()), 2) == 0.71
