@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stages.calibration.accuracy import ChipAccuracy, JudgeSet, LeftOut, PredictedRow, figures_of
-from stages.calibration.figures import ErrorFigures
+from stages.calibration.figures import ErrorFigures, rounded
 from stages.calibration.measurements import Precision, Use
 from stages.calibration.scatter import Marker, Point, Series, scatter_svg
 
@@ -169,12 +169,6 @@ def _parameters(chip: ChipAccuracy) -> Iterator[str]:
             " to ".join(parameter.text(rounded(end)) for end in ends),
             "; ".join(estimate.warnings),
         )
-
-
-def rounded(value: float) -> int:
-    """A positive number to three digits, at least 1."""
-    scale = int(10 ** max(0, len(str(int(value))) - 3))
-    return int(max(1, round(value / scale) * scale))
 
 
 def _figures(chip: ChipAccuracy) -> Iterator[str]:

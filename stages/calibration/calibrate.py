@@ -19,6 +19,8 @@ from stages.hardware.load import spec_of
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 
+_SETTLED = 1.03
+
 PlanOf = Callable[[Measurement, HardwareSpec], Plan]
 """Compiles the model of a row for a device."""
 
@@ -58,11 +60,17 @@ class Calibration:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reviewer should know beyond the errors."""
-        return tuple(
+        said = [
             f"{estimate.parameter.name}: {warning}"
             for estimate in self.fit.estimates
             for warning in estimate.warnings
-        )
+        ]
+        if self.moved is not None and self.moved > _SETTLED:
+            said.append(
+                f"the last round still moved a parameter by {100 * (self.moved - 1):.0f} %: "
+                "give more `--rounds`"
+            )
+        return tuple(said)
 
 
 def calibrate(
