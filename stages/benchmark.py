@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from stages.device.command import CommandDevice
+from stages.device.counters import EngineTime, RunCounters
 from stages.device.samples import HeatHistory, Samples
 from stages.device.simulated import SimulatedDevice
 from stages.errors import DeviceError
+from stages.evaluation.counter_files import groups_text, operators_text
 from stages.evaluation.gate_rule import SIMULATED, Conditions
 from stages.evaluation.latency import LatencySummary, summarize
 from stages.evaluation.package_facts import Roofline, roofline
@@ -26,12 +28,13 @@ from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
 from stages.package import read_package, require_spec
 from stages.trace.chrome import chrome_trace
-from stages.trace.counters import TrackTime, covered_ns, exposed_ns, group_times, track_times
+from stages.trace.counters import covered_ns, exposed_ns
 from stages.trace.spans import Timeline
 
 REPORT_FILE = "benchmark.json"
 SAMPLES_FILE = "samples.csv"
 GROUPS_FILE = "groups.csv"
+OPERATORS_FILE = "operators.csv"
 TRACE_FILE = "trace.json"
 _RUNS_COMPARED = 5
 
@@ -47,16 +50,17 @@ class TransferTime:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What the stage measured. `engines`, `transfers` and `energy_nanojoules` are of the simulated
-    run without jitter, on whatever device the latency was measured; heat is None where the device
-    doesn't tell."""
+    """What the stage measured. `counters`, `engines`, `transfers` and `energy_nanojoules` are of
+    the simulated run without jitter, on whatever device the latency was measured; heat is None
+    where the device doesn't tell."""
 
     device: str
     package: str
     conditions: Conditions
     latency: LatencySummary
     roofline: Roofline
-    engines: dict[str, TrackTime]
+    counters: RunCounters
+    engines: dict[str, EngineTime]
     transfers: TransferTime
     energy_nanojoules: int
     peak_celsius: float | None
@@ -95,7 +99,7 @@ def benchmark(
     is called).
 
     Raises:
-        PackageError: the package is damaged, or was made for another spec.
+        PackageError: the package is damaged, was made for another spec, or breaks a rule.
         HardwareSpecError: the spec is wrong.
         DeviceError: two measurements of one seed differ, the device can't be reached, or it went
             off.
@@ -106,11 +110,12 @@ def benchmark(
     simulated = SimulatedDevice(spec)
     simulated.load(package, package_dir)
     timeline = simulated.timeline()
-    activity = simulated.activity
+    activity, counters = simulated.activity, simulated.counters()
     device = CommandDevice(command) if command else simulated
-    device.load(package, package_dir)
     if device is simulated:
         _check_determinism(simulated, seed)
+    else:
+        device.load(package, package_dir)
     samples = device.measure(runs, warmup, seed)
     heat = samples.heat
     if heat is not None:
@@ -122,20 +127,25 @@ def benchmark(
         conditions=Conditions(spec.name, spec.digest, runs, warmup, seed, behind),
         latency=summarize(samples.latencies_ns.tolist()),
         roofline=roofline(package.plan, spec, activity.macs),
-        engines=track_times(timeline),
+        counters=counters.run,
+        engines=dict(counters.engines),
         transfers=_transfers(timeline),
         energy_nanojoules=activity.femtojoules(spec.power) // 1_000_000,
         peak_celsius=None if heat is None else round(float(heat.junction_celsius.max()), 3),
         throttled_runs=None if heat is None else int(np.count_nonzero(heat.clock_dividers > 1)),
     )
+    processes = [(f"{package.recipe.graph.name} on {spec.name}, one run without jitter", timeline)]
+    if device is simulated:
+        session = simulated.session_timeline(samples, warmup, seed)
+        processes.append((f"{runs} runs in a row", session))
     with new_folder(out_dir) as folder:
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
         (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
         (folder / SAMPLES_FILE).write_text(_samples_text(samples), encoding="utf-8")
-        groups = table_text(("group", "extent_ns"), group_times(timeline).items())
-        (folder / GROUPS_FILE).write_text(groups, encoding="utf-8")
-        trace = chrome_trace(timeline, f"{package.recipe.graph.name} on {spec.name}")
-        (folder / TRACE_FILE).write_text(trace, encoding="utf-8")
+        (folder / GROUPS_FILE).write_text(groups_text(counters.groups), encoding="utf-8")
+        operators = operators_text(counters.operators)
+        (folder / OPERATORS_FILE).write_text(operators, encoding="utf-8")
+        (folder / TRACE_FILE).write_text(chrome_trace(processes), encoding="utf-8")
     return result
 
 

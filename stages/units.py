@@ -96,6 +96,7 @@ ENERGY = Dimension("energy", "0.4 pJ", _ladder("fJ", "pJ", "nJ"))
 ENERGY_PER_BYTE = Dimension("energy per byte", "20 pJ/B", _ladder("fJ/B", "pJ/B", "nJ/B"))
 THERMAL_RESISTANCE = Dimension("thermal resistance", "8 K/W", _ladder("mK/W", "K/W"))
 HEAT_CAPACITY = Dimension("heat capacity", "0.5 J/K", _ladder("mJ/K", "J/K"))
+SPEED = Dimension("speed", "2 m/s", _ladder("mm/s", "m/s"))
 ARITHMETIC_RATE = Dimension("arithmetic rate", "20 GFLOP/s", _decimal("FLOP/s", "kMGT"))
 SHARE = Dimension("share", "85 %", {"permille": Fraction(1), "%": Fraction(10)})
 
@@ -113,6 +114,7 @@ DIMENSIONS = (
     ENERGY_PER_BYTE,
     THERMAL_RESISTANCE,
     HEAT_CAPACITY,
+    SPEED,
     ARITHMETIC_RATE,
     SHARE,
 )

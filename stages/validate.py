@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from stages.device.admission import RefusedPlanError
 from stages.device.simulated import SimulatedDevice
 from stages.errors import InputError
 from stages.evaluation.accuracy_verdict import Judgement, judge_quantized
@@ -33,7 +34,7 @@ from stages.normalizer.folders import new_folder
 from stages.normalizer.reference import OnnxRuntimeReference
 from stages.normalizer.samples import Sample, load_samples
 from stages.package import Package, read_constants, read_package, require_spec
-from stages.plan.rules import check_plan
+from stages.plan.rules import Violation
 
 __all__ = ["Validation", "ValidationLimits", "validate"]
 
@@ -98,16 +99,15 @@ def validate(
         PackageError: the package is damaged, or was made for another spec.
         HardwareSpecError: the spec is wrong.
         InputError: the normalised model or its samples can't be read.
-        DeviceError: the package passes the plan rules, and yet the device can't run it.
+        DeviceError: the package passes the rules, and yet the device can't run it.
     """
     spec = load_spec(hardware)
     package = read_package(package_dir)
     require_spec(package, spec)
-    rules = check_rules(check_plan(package.plan, spec))
-    compared = _Comparison()
-    if verdict_of(rules) is Verdict.PASS:
-        device = SimulatedDevice(spec)
-        device.load(package, package_dir)
+    device = SimulatedDevice(spec)
+    compared, violations = _Comparison(), _refusal(device, package, package_dir)
+    rules = check_rules(violations)
+    if not violations:
         compared = _compare(package, package_dir, device, normalized_dir, limits)
     recipe, plan = package.recipe, package.plan
     hosted = fallbacks(recipe, plan, spec)
@@ -137,6 +137,15 @@ def validate(
         (folder / REPORT_FILE).write_text(report_text(result.as_json()), encoding="utf-8")
         (folder / METRICS_FILE).write_text(metrics_text(result.metrics()), encoding="utf-8")
     return result
+
+
+def _refusal(device: SimulatedDevice, package: Package, package_dir: Path) -> tuple[Violation, ...]:
+    """Why the device refuses to load the package; nothing where it is loaded."""
+    try:
+        device.load(package, package_dir)
+    except RefusedPlanError as refused:
+        return refused.violations
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.project.context import options
+
+if TYPE_CHECKING:
+    from stages.hardware.spec import HardwareSpec
+    from stages.package import Package
 
 PackageFolder = Annotated[
     Path, typer.Argument(metavar="PACKAGE", help="A folder that `recipe compile` wrote.")
@@ -21,8 +25,11 @@ def show(
         False
     ),
     memory: Annotated[bool, typer.Option("--memory", help="The memory map.")] = False,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Where the time goes: engines, groups, operators.")
+    ] = False,
 ) -> None:
-    """Print a package's recipe, or its plan and memory map."""
+    """Print a package's recipe, or its plan, memory map and performance counters."""
     from stages.package import read_package
 
     content = read_package(package)
@@ -32,16 +39,31 @@ def show(
 
         terminal.result(print_plan(content.plan))
     if memory:
-        from flows.project.places import hardware_path
-        from stages.hardware.load import load_spec
         from stages.plan.memory_map import print_memory_map
 
-        spec = load_spec(hardware_path(content.plan.hardware, options(context).project))
-        terminal.result(print_memory_map(content.plan, spec))
-    if not plan and not memory:
+        terminal.result(print_memory_map(content.plan, _spec_of(context, content)))
+    if counters:
+        from flows.terminal.counter_tables import counter_tables, run_line
+        from stages.device.simulated import SimulatedDevice
+
+        device = SimulatedDevice(_spec_of(context, content))
+        device.load(content, package)
+        counted = device.counters()
+        terminal.result(run_line(counted.run))
+        for table in counter_tables(counted):
+            terminal.show(table)
+    if not plan and not memory and not counters:
         from stages.recipe.text import print_recipe
 
         terminal.result(print_recipe(content.recipe))
+
+
+def _spec_of(context: typer.Context, content: Package) -> HardwareSpec:
+    """The spec of the device that the package was made for."""
+    from flows.project.places import hardware_path
+    from stages.hardware.load import load_spec
+
+    return load_spec(hardware_path(content.plan.hardware, options(context).project))
 
 
 def export(

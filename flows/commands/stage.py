@@ -141,15 +141,33 @@ def stress(
     out: OutFolder,
     runs: Runs = None,
     seed: Seed = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", min=0.001, max=1440, help="A soak of so long, not of --runs."),
+    ] = None,
+    ambient: Annotated[
+        float | None,
+        typer.Option(
+            "--ambient",
+            metavar="CELSIUS",
+            min=-60,
+            max=200,
+            help="In air of that temperature, from idle; else in a chamber (params.yaml).",
+        ),
+    ] = None,
+    airflow: Annotated[
+        float | None,
+        typer.Option("--airflow", metavar="M_PER_S", min=0, max=100, help="How fast the air is."),
+    ] = None,
     exit_zero: ExitZero = False,
 ) -> None:
-    """Time a package on a device that is already hot."""
+    """Time a package on a device that is already hot, or that heats itself in warm air."""
     from flows.project.places import hardware_path, require_writable
     from flows.steps import stage_calls
 
     spec = hardware_path(hardware, options(context).project)
     require_writable(out.parent)
-    params = options(context).params.with_stress(runs, seed)
+    params = options(context).params.with_stress(runs, seed, minutes, ambient, airflow)
     result = stage_calls.thermal_stress(package, spec, out, params)
     _finish(context, result, out, exit_zero)
 

@@ -15,6 +15,8 @@ from stages.errors import InputError
 
 if TYPE_CHECKING:
     from stages.comparison.drift import Bands
+    from stages.device.session import Length
+    from stages.device.surroundings import Surroundings
 
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -70,12 +72,36 @@ class GateParams(_Section):
 
 
 class StressParams(_Section):
-    """The hot run."""
+    """The hot run: where the device stands, how long it works there, and how slow it may get."""
 
     runs: Count = 1000
+    minutes: Annotated[float, Field(gt=0, le=1440)] | None = None
     seed: int = 0
     junction_celsius: Annotated[float, Field(gt=0, lt=200)] = 85.0
+    ambient_celsius: Annotated[float, Field(gt=-60, lt=200)] | None = None
+    airflow_m_per_s: Annotated[float, Field(ge=0, le=100)] | None = None
     max_p99_over_p50: Ratio = 2.0
+    max_slowdown: Ratio | None = None
+
+    def length(self) -> Length:
+        """Minutes where they are given, else runs."""
+        from stages.device.session import Length
+
+        if self.minutes is not None:
+            return Length(duration_ns=round(self.minutes * 60e9))
+        return Length(runs=self.runs)
+
+    def surroundings(self) -> Surroundings:
+        """Air where its temperature is given, else the chamber."""
+        from stages.device.surroundings import Surroundings
+
+        return Surroundings(
+            junction_celsius=self.junction_celsius if self.ambient_celsius is None else None,
+            ambient_celsius=self.ambient_celsius,
+            air_millimetres_per_second=(
+                None if self.airflow_m_per_s is None else round(self.airflow_m_per_s * 1000)
+            ),
+        )
 
 
 class NightlyParams(_Section):
@@ -112,9 +138,27 @@ class Params(_Section):
         """These parameters, with what the command line says about the benchmark."""
         return self.model_copy(update={"benchmark": _overridden(self.benchmark, runs, seed)})
 
-    def with_stress(self, runs: int | None, seed: int | None) -> Params:
-        """These parameters, with what the command line says about the hot run."""
-        stress = _overridden(self.thermal_stress, runs, seed)
+    def with_stress(
+        self,
+        runs: int | None,
+        seed: int | None,
+        minutes: float | None = None,
+        ambient: float | None = None,
+        airflow: float | None = None,
+    ) -> Params:
+        """These parameters, with what the command line says about the hot run; `runs` there
+        overrules minutes here.
+
+        Raises:
+            InputError: both runs and minutes are given.
+        """
+        if runs is not None and minutes is not None:
+            raise InputError("both --runs and --minutes", hint="give one: each ends the hot run")
+        said = {"minutes": minutes, "ambient_celsius": ambient, "airflow_m_per_s": airflow}
+        update: dict[str, object] = {key: value for key, value in said.items() if value is not None}
+        if runs is not None:
+            update["minutes"] = None
+        stress = _overridden(self.thermal_stress, runs, seed).model_copy(update=update)
         return self.model_copy(update={"thermal_stress": stress})
 
 

@@ -149,21 +149,23 @@ def gate(
 
 
 def thermal_stress(package: Path, spec: Path, out: Path, params: Params) -> StageResult:
-    """Runs the stage with the limits of the parameters."""
+    """Runs the stage in the surroundings and with the limits of the parameters."""
     from stages.thermal_stress import StressLimits
     from stages.thermal_stress import thermal_stress as run
 
     stress = params.thermal_stress
-    limits = StressLimits(max_p99_over_p50=stress.max_p99_over_p50)
+    limits = StressLimits(
+        max_p99_over_p50=stress.max_p99_over_p50, max_slowdown=stress.max_slowdown
+    )
 
     def work() -> str:
         return run(
             package,
             spec,
             out,
-            runs=stress.runs,
+            length=stress.length(),
             seed=stress.seed,
-            junction_celsius=stress.junction_celsius,
+            where=stress.surroundings(),
             limits=limits,
         ).verdict
 

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from stages.device.functional import Execution
 from stages.device.samples import Samples
+from stages.device.session import Length
+from stages.device.surroundings import Surroundings
 from stages.package import Package
 from stages.tensors import Array
 from stages.trace.spans import Timeline
@@ -24,7 +26,8 @@ class Device(Protocol):
         """Get a package, read from `folder`, ready to run.
 
         Raises:
-            DeviceError: the device can't be reached, or the package isn't for it.
+            DeviceError: the device can't be reached.
+            PackageError: the package isn't for it, or its plan breaks a rule.
         """
 
     def infer(self, inputs: Mapping[str, Array]) -> Execution:
@@ -53,8 +56,8 @@ class TracedDevice(Device, Protocol):
 class HeatedDevice(Device, Protocol):
     """A device whose surroundings can be heated."""
 
-    def soak(self, runs: int, seed: int, junction_celsius: float) -> Samples:
-        """Time `runs` inferences, the first on an idle die of that temperature; `heat` is set.
+    def soak(self, length: Length, seed: int, where: Surroundings) -> Samples:
+        """Time inferences back to back, the first on a die that stood idle there; `heat` is set.
 
         A device that went off gives the samples up to then.
         """

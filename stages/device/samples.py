@@ -9,15 +9,34 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class HeatHistory:
-    """How warm each run was: the die at the run's end, and the slowest clock divider in it.
+class HeatLedger:
+    """Where the heat of a session went, in joules: supplied = stored + released.
 
-    `shutdown_run` is the number of runs after which the die was critical and the device went off.
+    `supplied_joules` is dynamic, idle and leakage power over time; `stored_joules` warmed the
+    stages (negative where they cooled), `released_joules` went to the air.
+    """
+
+    supplied_joules: float
+    stored_joules: float
+    released_joules: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeatHistory:
+    """How warm each run was: the die at the run's end, and the slowest clock in it (the nominal
+    clock over that one: 1 is full speed).
+
+    `start_celsius` is the idle die before the first run; `unthrottled_ns` are the latencies of as
+    many runs under the same weather at the nominal clock. `shutdown_run` is the number of runs
+    after which the die was critical and the device went off.
     """
 
     junction_celsius: NDArray[np.float64]
-    clock_dividers: NDArray[np.int64]
+    clock_dividers: NDArray[np.float64]
     ambient_celsius: float
+    start_celsius: float
+    unthrottled_ns: NDArray[np.int64]
+    ledger: HeatLedger
     shutdown_run: int | None = None
 
 

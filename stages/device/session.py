@@ -1,102 +1,129 @@
-"""Runs one after another on a die that heats up: latencies, temperatures and the clock."""
+"""Runs one after another on a die that heats up: latencies, temperatures and the clock.
+
+Time goes in steps from poll to poll of the governor, not from run to run: between two polls the
+clock doesn't change, so the work done follows from sums of latencies, and the chain's answer to its
+mean power is exact. A soak of an hour costs as much as its polls do, however short the runs.
+Where a poll period is long against the die's own time constant, a step is a part of it; where it is
+short, and the die too far from any trip for a poll to change anything, a step is several.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
-from stages.device.power import busy_watts
+from stages.device.clocks import ClockLevel, Governor, clock_levels, governor_of
+from stages.device.die import Die
+from stages.device.history import History, dividers_of, latencies_of
+from stages.device.latencies import Latencies
+from stages.device.pace import Pace
+from stages.device.run_queue import Bank, RunQueue
 from stages.device.samples import HeatHistory, Samples
-from stages.device.thermal import Die
-from stages.device.weather import Climate
-from stages.hardware.cost import NANOSECONDS_PER_SECOND
-from stages.hardware.spec import JitterCause
-from stages.plan.costs import Costs, Role
-from stages.plan.timing import run_costs
 
-_HEADROOM_PERCENT = 125
-_TOUCHED = {JitterCause.DRAM_REFRESH: Role.TRANSFER, JitterCause.VOLTAGE_DROOP: Role.COMPUTE}
+_FEMTOJOULES_PER_NANOSECOND_AT_ONE_WATT = 1_000_000
+
+EnergyAt = Callable[[float], float]
+"""Femtojoules of one inference at a share of the nominal voltage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a session lasts: until so many runs are done, or so much time has passed, but for
+    one run at least; whichever comes first where both are given."""
+
+    runs: int | None = None
+    duration_ns: int | None = None
 
 
 @dataclass(slots=True)
-class Latencies:
-    """Latencies (int64[runs], ns) of all runs of a session at each clock divider.
+class Session:
+    """One session in progress."""
 
-    A divider is simulated when it first occurs, for all runs at once, under the same weather.
+    latencies: Latencies
+    die: Die
+    energy_at: EnergyAt
+    levels: tuple[ClockLevel, ...] = field(init=False)
+    governor: Governor = field(init=False)
+    history: History = field(init=False, default_factory=History)
+    queue: RunQueue = field(init=False)
+    now_ns: int = field(init=False, default=0)
+    level: int = field(init=False)
+    watts: float | None = field(init=False, default=None)  # of the last step at this level
+    _energies: list[float] = field(init=False)
+    _banks: dict[int, Bank] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.levels = clock_levels(self.die.spec)
+        self.governor = governor_of(self.die.spec)
+        self._energies = [self.energy_at(level.voltage) for level in self.levels]
+        self.level = self.governor.poll(self.die.sensor_celsius)
+        self.queue = RunQueue(self._bank(self.level), self.level)
+
+    def step(self, duration_ns: int) -> None:
+        """Let time pass at the present clock."""
+        work = self.queue.advance(duration_ns)
+        femtojoules = work * self._energies[self.level]
+        watts = femtojoules / (duration_ns * _FEMTOJOULES_PER_NANOSECOND_AT_ONE_WATT)
+        before, voltage = self.die.modes, self.levels[self.level].voltage
+        self.now_ns += duration_ns
+        self.watts = self.die.advance(watts, duration_ns, voltage)
+        self.history.add(before, self.watts, self.now_ns)
+
+    def poll(self) -> None:
+        """Let the governor look."""
+        level = self.governor.poll(self.die.sensor_celsius)
+        if level != self.level:
+            self.queue.change(self._bank(level), level)
+            self.level, self.watts = level, None
+
+    def _bank(self, level: int) -> Bank:
+        if level not in self._banks:
+            self._banks[level] = Bank.of(self.latencies.at(self.levels[level].slowdown))
+        return self._banks[level]
+
+    def samples(self, runs: int, warmup: int, shutdown_run: int | None) -> Samples:
+        """Of the first `runs` runs, without the warm-up."""
+        slowdowns = {level: self.levels[level].slowdown for level in self._banks}
+        banks = {level: self.latencies.at(slowdown) for level, slowdown in slowdowns.items()}
+        latencies, levels = latencies_of(self.queue, runs, banks)
+        chain = self.die.chain
+        rises = self.history.junction_rises(chain, latencies.cumsum())
+        first = chain.rises_of(self.history.modes[: len(chain.stages)])
+        heat = HeatHistory(
+            junction_celsius=(self.die.ambient_celsius + rises)[warmup:],
+            clock_dividers=dividers_of(levels, self.levels)[warmup:],
+            ambient_celsius=self.die.ambient_celsius,
+            start_celsius=self.die.ambient_celsius + float(first[0]),
+            unthrottled_ns=self.latencies.at(self.levels[0].slowdown)[warmup:],
+            ledger=self.history.ledger(chain, self.die.modes),
+            shutdown_run=shutdown_run,
+        )
+        return Samples(latencies[warmup:], heat)
+
+
+def run_session(
+    latencies: Latencies, die: Die, energy_at: EnergyAt, length: Length, warmup: int = 0
+) -> Samples:
+    """Let runs follow each other; the first `warmup` aren't in the samples.
+
+    A die that becomes critical ends the session with the run in progress.
     """
-
-    costs: Costs
-    climate: Climate
-    runs: int
-    _known: dict[int, NDArray[np.int64]] = field(init=False, default_factory=dict)
-
-    def at(self, divider: int) -> NDArray[np.int64]:
-        """Latencies of all runs were the clock divided throughout."""
-        if divider not in self._known:
-            cycles = weathered_cycles(self.costs, self.climate, self.runs, divider)
-            clock = self.climate.spec.clock_hz
-            self._known[divider] = np.array(
-                [max(1, -(-count * NANOSECONDS_PER_SECOND // clock)) for count in cycles.tolist()],
-                dtype=np.int64,
-            )
-        return self._known[divider]
-
-
-def weathered_cycles(costs: Costs, climate: Climate, runs: int, divider: int) -> NDArray[np.int64]:
-    """Cycles (int64[runs]) of each run under its weather, which reaches past the slowest."""
-    calm = int(run_costs(costs, compute_divider=divider).total_cycles[0])
-    horizon = calm * _HEADROOM_PERCENT // 100 + 1
-    causes = {cause for cause, role in _TOUCHED.items() if role in costs.roles}
+    session = Session(latencies, die, energy_at)
+    pace = Pace.of(die)
+    critical_run: int | None = None
+    wanted = length.runs
+    queue = session.queue
     while True:
-        weather = climate.at(range(runs), horizon, {*causes, JitterCause.INTERRUPT})
-        cycles = run_costs(costs, weather, divider).total_cycles
-        if int(cycles.max(initial=0)) <= horizon:
-            return cycles
-        horizon *= 2
-
-
-def run_session(latencies: Latencies, die: Die, femtojoules: int, warmup: int) -> Samples:
-    """Let all runs follow each other; the first `warmup` aren't in the samples.
-
-    A run that outlasts a poll goes on at the new clock: what is left of it scales with the ratio of
-    its latencies at the two dividers.
-    """
-    measured = latencies.runs - warmup
-    taken = np.zeros(measured, dtype=np.int64)
-    celsius = np.zeros(measured, dtype=np.float64)
-    dividers = np.ones(measured, dtype=np.int64)
-    shutdown: int | None = None
-    done = 0
-    for run in range(latencies.runs):
-        latency_ns, divider = _one_run(latencies, die, femtojoules, run)
-        if run >= warmup:
-            taken[done], celsius[done], dividers[done] = latency_ns, die.junction_celsius, divider
-            done += 1
-        if die.is_critical:
-            shutdown = done
+        for duration in pace.next_steps(die, session.governor.quiet_band(), session.watts):
+            session.step(duration)
+            if critical_run is None and die.is_critical:
+                critical_run = queue.run
+        session.poll()
+        if critical_run is not None and queue.run > critical_run:
+            wanted = min(critical_run + 1, queue.run if wanted is None else wanted)
+        done = queue.run if wanted is None else min(queue.run, wanted)
+        late = length.duration_ns is not None and session.now_ns >= length.duration_ns
+        if done == wanted or (late and done):
             break
-    heat = HeatHistory(celsius[:done], dividers[:done], die.ambient_celsius, shutdown)
-    return Samples(taken[:done], heat)
-
-
-def _one_run(latencies: Latencies, die: Die, femtojoules: int, run: int) -> tuple[int, int]:
-    """Nanoseconds that the run took, and the slowest divider in it."""
-    divider = slowest = die.poll_if_due()
-    whole = int(latencies.at(divider)[run])
-    left, elapsed = whole, 0
-    while left > 0:
-        step = min(left, die.next_poll_ns - die.now_ns)
-        watts = busy_watts(die.spec, femtojoules, whole, die.junction_celsius)
-        die.advance(watts, step)
-        left -= step
-        elapsed += step
-        if left > 0:
-            now = die.poll_if_due()
-            if now != divider:
-                slower = int(latencies.at(now)[run])
-                left = -(-left * slower // whole)
-                divider, whole = now, slower
-                slowest = max(slowest, now)
-    return elapsed, slowest
+    off = critical_run is not None and done == critical_run + 1
+    return session.samples(done, warmup, max(0, done - warmup) if off else None)

@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from stages.device.admission import admit
+from stages.device.counters import Counters, count
+from stages.device.die import Die
+from stages.device.energy import Activity, InferenceEnergy, activity_of, inference_energy
 from stages.device.functional import Execution, Machine
-from stages.device.power import Activity, activity_of
+from stages.device.latencies import Latencies
 from stages.device.samples import Samples
-from stages.device.session import Latencies, run_session
-from stages.device.thermal import Die
+from stages.device.session import Length, run_session
+from stages.device.session_timeline import session_timeline
+from stages.device.surroundings import USUAL, Surroundings
 from stages.device.timeline import timeline_of
 from stages.device.weather import Climate
 from stages.errors import DeviceError
 from stages.hardware.spec import HardwareSpec
 from stages.package import Package
 from stages.plan.costs import Costs, instruction_costs
-from stages.plan.instructions import Opcode, Plan
 from stages.plan.timing import run_costs
 from stages.tensors import Array
 from stages.trace.spans import Timeline
+
+_WEATHER_RUNS = 1 << 10
+"""Runs of different weather in a session that lasts for a time; then it comes again."""
+_MOST_WEATHER_RUNS = 1 << 14
+"""The same in a session of a number of runs."""
 
 
 class SimulatedDevice:
@@ -29,7 +38,7 @@ class SimulatedDevice:
         self.spec = spec
         self._package: Package | None = None
         self._costs: Costs | None = None
-        self._activity: Activity | None = None
+        self._energy: InferenceEnergy | None = None
         self._machine: Machine | None = None
 
     @property
@@ -38,22 +47,17 @@ class SimulatedDevice:
         return f"{self.spec.name} (simulated)"
 
     def load(self, package: Package, folder: Path) -> None:
-        """Price the plan; memory is filled when the first inference comes.
+        """Judge the plan and price it; memory is filled when the first inference comes.
 
         Raises:
-            DeviceError: the package is for another device, or waits for an event never signalled.
+            RefusedPlanError: the plan breaks a rule, or isn't for this device.
         """
         del folder
+        admit(package, self.spec)
         plan = package.plan
-        if plan.hardware != self.spec.name:
-            raise DeviceError(
-                f"the package is for {plan.hardware}, this device is {self.spec.name}",
-                hint=f"recompile with `--hardware {self.spec.name}`",
-            )
-        _check_events(plan)
         self._package = package
         self._costs = instruction_costs(plan, self.spec)
-        self._activity = activity_of(plan)
+        self._energy = inference_energy(plan, self.spec.power)
         self._machine = None
 
     def infer(self, inputs: Mapping[str, Array]) -> Execution:
@@ -65,11 +69,15 @@ class SimulatedDevice:
 
     def measure(self, runs: int, warmup: int, seed: int) -> Samples:
         """Runs from a device at rest in its usual air."""
-        return self._session(Die.at_rest(self.spec), runs, warmup, seed)
+        return self._session(USUAL, Length(runs + warmup), warmup, seed)
 
-    def soak(self, runs: int, seed: int, junction_celsius: float) -> Samples:
-        """Runs in a heat chamber (see `Die.heated`), without warm-up."""
-        return self._session(Die.heated(self.spec, junction_celsius), runs, 0, seed)
+    def soak(self, length: Length, seed: int, where: Surroundings) -> Samples:
+        """Runs on a device that stood idle in those surroundings, without warm-up.
+
+        Raises:
+            InputError: the spec says nothing of air at that speed.
+        """
+        return self._session(where, length, 0, seed)
 
     def timeline(self) -> Timeline:
         """One run without jitter at the nominal clock."""
@@ -77,33 +85,40 @@ class SimulatedDevice:
         assert self._costs is not None
         return timeline_of(package.plan, run_costs(self._costs), self.spec)
 
+    def session_timeline(self, samples: Samples, warmup: int, seed: int) -> Timeline:
+        """What a session of `measure` did, run by run."""
+        package = self._loaded()
+        assert self._costs is not None
+        climate = Climate(self.spec, seed)
+        return session_timeline(package.plan, self._costs, climate, samples, warmup)
+
+    def counters(self) -> Counters:
+        """What is counted in one run without jitter at the nominal clock."""
+        package = self._loaded()
+        assert self._costs is not None
+        return count(package.plan, self._costs, self.spec)
+
     @property
     def activity(self) -> Activity:
         """What one inference moves and multiplies."""
-        self._loaded()
-        assert self._activity is not None
-        return self._activity
+        return activity_of(self._loaded().plan)
 
-    def _session(self, die: Die, runs: int, warmup: int, seed: int) -> Samples:
+    @property
+    def energy(self) -> InferenceEnergy:
+        """What one inference costs, instruction by instruction."""
+        self._loaded()
+        assert self._energy is not None
+        return self._energy
+
+    def _session(self, where: Surroundings, length: Length, warmup: int, seed: int) -> Samples:
         self._loaded()
         assert self._costs is not None
-        latencies = Latencies(self._costs, Climate(self.spec, seed), runs + warmup)
-        return run_session(latencies, die, self.activity.femtojoules(self.spec.power), warmup)
+        most = _WEATHER_RUNS if length.runs is None else min(length.runs, _MOST_WEATHER_RUNS)
+        latencies = Latencies(self._costs, Climate(self.spec, seed), most)
+        die = Die.placed(self.spec, where)
+        return run_session(latencies, die, self.energy.femtojoules_at, length, warmup)
 
     def _loaded(self) -> Package:
         if self._package is None:
             raise DeviceError("no package is loaded", hint="call `load` first")
         return self._package
-
-
-def _check_events(plan: Plan) -> None:
-    signalled: set[int] = set()
-    for instruction in plan.instructions:
-        if instruction.opcode is Opcode.SIGNAL_EVENT:
-            signalled.add(instruction.event)
-        elif instruction.opcode is Opcode.WAIT_EVENT and instruction.event not in signalled:
-            raise DeviceError(
-                f"{instruction.queue} waits for event {instruction.event}, which nothing before "
-                "it signals: the device would hang",
-                hint="the plan is broken: `recipe validate` names the rule",
-            )

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ def percentile(ordered: Sequence[int], percent: int) -> int:
     """
     if not ordered or not 1 <= percent <= 100:
         raise ValueError(f"no P{percent} of {len(ordered)} values")
-    return ordered[-(-percent * len(ordered) // 100) - 1]
+    return ordered[_rank(len(ordered), percent)]
 
 
 def summarize(latencies_ns: Iterable[int]) -> LatencySummary:
@@ -58,6 +63,32 @@ def summarize(latencies_ns: Iterable[int]) -> LatencySummary:
         maximum_ns=ordered[-1],
         mean_ns=-(-sum(ordered) // len(ordered)),
     )
+
+
+def summarize_array(latencies_ns: NDArray[np.int64]) -> LatencySummary:
+    """The same for an array (int64[runs]): a soak has millions.
+
+    Raises:
+        ValueError: there is none, or one isn't positive.
+    """
+    if latencies_ns.size == 0 or int(latencies_ns.min()) <= 0:
+        raise ValueError("latencies must be positive, and one at least")
+    ordered = latencies_ns.copy()
+    ordered.sort()
+    count = int(ordered.size)
+    return LatencySummary(
+        runs=count,
+        minimum_ns=int(ordered[0]),
+        p50_ns=int(ordered[_rank(count, 50)]),
+        p90_ns=int(ordered[_rank(count, 90)]),
+        p99_ns=int(ordered[_rank(count, 99)]),
+        maximum_ns=int(ordered[-1]),
+        mean_ns=-(-int(ordered.sum()) // count),
+    )
+
+
+def _rank(count: int, percent: int) -> int:
+    return -(-percent * count // 100) - 1
 
 
 def ratio_text(ratio: Fraction) -> str:

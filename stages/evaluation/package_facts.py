@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stages.hardware.cost import (
@@ -121,7 +122,7 @@ class Roofline:
         return round(self.calm_ns / self.bound_ns, 3)
 
 
-def roofline(plan: Plan, spec: HardwareSpec, macs: dict[DType, int]) -> Roofline:
+def roofline(plan: Plan, spec: HardwareSpec, macs: Mapping[DType, int]) -> Roofline:
     """The roofline of a plan that multiplies `macs` on the tensor core."""
     size_bytes = sum(
         binding.region.size_bytes for binding in (*plan.inputs, *plan.outputs, *plan.constants)

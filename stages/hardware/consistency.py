@@ -8,8 +8,12 @@ from stages.hardware import vocabulary
 from stages.hardware.refusals import Refusal
 from stages.hardware.schema import SpecFile, TensorCoreSection
 from stages.hardware.spec import Dataflow
+from stages.hardware.thermal_consistency import thermal_inconsistencies
 from stages.tensors import LayoutKind
 from stages.units import format_bytes, format_frequency, format_ns
+
+_MOST_LINES = 1 << 22
+_MOST_WAYS = 128
 
 
 def inconsistencies(file: SpecFile) -> Iterator[Refusal]:
@@ -22,7 +26,7 @@ def inconsistencies(file: SpecFile) -> Iterator[Refusal]:
     yield from _operators(file)
     yield from _clocks_and_power(file)
     yield from _whole_kelvin(file)
-    yield from _thermal(file)
+    yield from thermal_inconsistencies(file)
     yield from _jitter(file)
 
 
@@ -84,12 +88,33 @@ def _utilisation(core: TensorCoreSection) -> Iterator[Refusal]:
             f"{core.misaligned_lanes} of {core.lanes} lanes",
             "write at most lanes",
         )
-    if core.dataflow is not Dataflow.BLOCKED and core.blocks_per_instance > 1:
-        yield Refusal(
-            ("tensor_core", "blocks_per_instance"),
-            f"{core.blocks_per_instance} on a {core.dataflow} array",
-            "only blocked cores keep several blocks of an instance in flight; leave it out",
-        )
+    yield from _blocks(core)
+
+
+def _blocks(core: TensorCoreSection) -> Iterator[Refusal]:
+    """Only a core that deals blocks says how."""
+    given = {
+        "blocks_per_instance": core.blocks_per_instance > 1,
+        "blocks": bool(core.blocks),
+        "max_split_k": core.max_split_k > 1,
+        "group_blocks": core.group_blocks > 0,
+        "operand_feed": core.operand_feed is not None,
+    }
+    if core.dataflow is not Dataflow.BLOCKED:
+        for key in (key for key, is_given in given.items() if is_given):
+            yield Refusal(
+                ("tensor_core", key),
+                f"{getattr(core, key)} on a {core.dataflow} array",
+                "only blocked cores deal blocks; leave it out",
+            )
+    elif core.operand_feed is None:
+        for key in ("blocks", "max_split_k"):
+            if given[key]:
+                yield Refusal(
+                    ("tensor_core", key),
+                    "no operand_feed, without which small blocks would cost nothing",
+                    "add `operand_feed: 1280 B`, the bytes a cycle that reach all instances",
+                )
 
 
 def _array_rate(core: TensorCoreSection, rate: int) -> Iterator[Refusal]:
@@ -167,6 +192,18 @@ def _caches(file: SpecFile) -> Iterator[Refusal]:
             f"{format_bytes(cache.size)} isn't a whole number of sets of {cache.ways} lines of "
             f"{cache.line} B",
             "size is line x ways x sets",
+        )
+    if cache.size // cache.line > _MOST_LINES:
+        yield Refusal(
+            (*key, "size"),
+            f"{format_bytes(cache.size)} are {cache.size // cache.line:,} lines of {cache.line} B",
+            f"a cache has at most {_MOST_LINES:,} lines: check the prefixes",
+        )
+    if cache.ways > _MOST_WAYS:
+        yield Refusal(
+            (*key, "ways"),
+            f"{cache.ways} lines share a set",
+            f"write at most {_MOST_WAYS}: of a fully associative cache too, sets behave alike then",
         )
 
 
@@ -264,29 +301,6 @@ def _whole_kelvin(file: SpecFile) -> Iterator[Refusal]:
             f"{millikelvin} mK isn't a whole number of kelvin",
             "round it to 1 K",
         )
-
-
-def _thermal(file: SpecFile) -> Iterator[Refusal]:
-    trips = file.thermal.trips
-    for number in range(1, len(trips)):
-        cooler, hotter = trips[number - 1], trips[number]
-        if hotter.temperature <= cooler.temperature or hotter.divider <= cooler.divider:
-            yield Refusal(
-                ("thermal", "trips", number),
-                f"trip table out of order: {_trip(cooler.temperature, cooler.divider)} comes "
-                f"before {_trip(hotter.temperature, hotter.divider)}",
-                "list trips from the coolest up, each with a larger divider",
-            )
-    if trips and file.thermal.ambient >= trips[0].temperature:
-        yield Refusal(
-            ("thermal", "ambient"),
-            f"{file.thermal.ambient / 1000:g} degC is over the first trip",
-            "the device would never run at its full clock",
-        )
-
-
-def _trip(millicelsius: int, divider: int) -> str:
-    return f"{millicelsius / 1000:g} degC (clock/{divider})"
 
 
 def _jitter(file: SpecFile) -> Iterator[Refusal]:

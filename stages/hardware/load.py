@@ -191,9 +191,14 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         lane_alignment_bytes=core.lane_alignment or 1,
         misaligned_lanes=core.misaligned_lanes or 1,
         blocks_per_instance=core.blocks_per_instance,
+        block_shapes=tuple((rows, cols) for rows, cols in core.blocks),
+        max_split_k=core.max_split_k,
+        group_blocks=core.group_blocks,
+        operand_feed_bytes=core.operand_feed or 0,
         default_output_cycles=core.default_output_cycles,
         output_cycles_by_kind=dict(core.output_cycles),
         image_channels=core.image_channels,
+        output_ends=frozenset(core.output_ends),
     )
 
 
@@ -224,7 +229,7 @@ def _memory(name: str, section: MemorySection) -> contract.Memory:
         read_efficiency_permille=section.read_efficiency,
         write_efficiency_permille=section.write_efficiency,
         channels=section.channels,
-        interleave_bytes=section.interleave or 0,
+        interleave_bytes=section.interleave or section.burst,
         bank_interleave_bytes=section.bank_interleave or 0,
     )
 
@@ -285,10 +290,18 @@ def _thermal(file: SpecFile) -> contract.Thermal:
         trips=tuple(
             contract.Trip(
                 celsius=trip.temperature / 1000,
-                divider=trip.divider,
+                divider=trip.divider or 1,
                 hysteresis_celsius=trip.hysteresis / 1000,
+                clock_hz=trip.clock or 0,
             )
             for trip in thermal.trips
         ),
         critical_celsius=thermal.critical / 1000,
+        governor=thermal.governor,
+        airflow=tuple(
+            contract.AirSpeed(
+                millimetres_per_second=point.speed, millikelvin_per_watt=point.resistance
+            )
+            for point in thermal.airflow
+        ),
     )

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from stages import units
 from stages.hardware import vocabulary
-from stages.hardware.spec import Dataflow, JitterCause, Mark, SyncMode
+from stages.hardware.spec import Dataflow, GovernorKind, JitterCause, Mark, SyncMode
 from stages.tensors import DType, Layout, LayoutKind
 from stages.units import Dimension, QuantityError
 
@@ -123,15 +123,18 @@ Femtojoules = Annotated[int, _positive(units.ENERGY)]
 FemtojoulesPerByte = Annotated[int, _positive(units.ENERGY_PER_BYTE)]
 ThermalResistance = Annotated[int, _positive(units.THERMAL_RESISTANCE)]
 HeatCapacity = Annotated[int, _positive(units.HEAT_CAPACITY)]
+AirSpeed = Annotated[int, _any(units.SPEED)]
 ArithmeticRate = Annotated[int, _positive(units.ARITHMETIC_RATE)]
 Efficiency = Annotated[int, BeforeValidator(_whole), _positive(units.SHARE)]
 Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
 CountOrZero = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 
+BlockShape = Annotated[list[Count], Field(min_length=2, max_length=2)]
 ElementType = Annotated[DType, _choice(DType, "dtype")]
 OperatorKind = Annotated[str, _word_of(vocabulary.KINDS, "operator kind")]
 EngineName = Annotated[str, _word_of(vocabulary.RUNS_ON, "engine")]
+LaunchName = Annotated[str, _word_of(vocabulary.LAUNCHED, "engine")]
 LimitName = Annotated[str, _word_of(vocabulary.LIMITS, "limit")]
 TensorLayout = Annotated[Layout, BeforeValidator(_layout)]
 
@@ -176,9 +179,14 @@ class TensorCoreSection(Section):
     lane_alignment: Size | None = None
     misaligned_lanes: Count | None = None
     blocks_per_instance: Count = 1
+    blocks: list[BlockShape] = []
+    max_split_k: Count = 1
+    group_blocks: CountOrZero = 0
+    operand_feed: Size | None = None
     default_output_cycles: Cycles = 0
     output_cycles: dict[OperatorKind, SomeCycles] = {}
     image_channels: CountOrZero = 0
+    output_ends: list[OperatorKind] = []
 
 
 class VectorSection(Section):
@@ -274,7 +282,7 @@ class DriverSection(Section):
 
     sync_mode: Annotated[SyncMode, _choice(SyncMode, "sync mode")]
     submit: DurationOrZero
-    launch: dict[EngineName, DurationOrZero]
+    launch: dict[LaunchName, DurationOrZero]
     event: Cycles
 
 
@@ -309,8 +317,16 @@ class TripSection(Section):
     """See `spec.Trip`."""
 
     temperature: Celsius
-    divider: Annotated[int, Field(ge=2, le=1024)]
+    divider: Annotated[int, Field(ge=2, le=1024)] | None = None
+    clock: Frequency | None = None
     hysteresis: KelvinOrZero
+
+
+class AirSpeedSection(Section):
+    """See `spec.AirSpeed`."""
+
+    speed: AirSpeed
+    resistance: ThermalResistance
 
 
 class ThermalSection(Section):
@@ -320,6 +336,8 @@ class ThermalSection(Section):
     poll: Duration
     critical: Celsius
     stages: Annotated[list[ThermalStageSection], Field(min_length=1)]
+    governor: Annotated[GovernorKind, _choice(GovernorKind, "governor")] = GovernorKind.TABLE
+    airflow: list[AirSpeedSection] = []
     trips: list[TripSection]
 
 

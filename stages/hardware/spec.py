@@ -42,12 +42,17 @@ class TensorCore:
 
     `efficiency_permille` is what the chip achieves of its modelled rate, by type (others: all of
     it). An input whose stride is off `lane_alignment_bytes` drives `misaligned_lanes` of `lanes`.
-    A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight.
+
+    A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight. It may take
+    `block_shapes` besides rows x cols, and split k over up to `max_split_k` blocks.
+    `operand_feed_bytes` a cycle reach all of its instances (0: as many as they take), and at most
+    `group_blocks` blocks work on one group of a batched product at once (0: any number).
 
     Results drain in blocks of `cols` one-byte channels; `output_cycles_by_kind` is what a block
     takes where the output stage does that kind, `default_output_cycles` where it does none of
     them (0: draining is never the slower). A convolution of at most `image_channels` input
-    channels reads its input row-major, as an image comes.
+    channels reads its input row-major, as an image comes. Behind a kind in `output_ends` the output
+    stage only changes the number format.
     """
 
     dataflow: Dataflow
@@ -69,9 +74,14 @@ class TensorCore:
     lane_alignment_bytes: int = 1
     misaligned_lanes: int = 1
     blocks_per_instance: int = 1
+    block_shapes: tuple[tuple[int, int], ...] = ()
+    max_split_k: int = 1
+    operand_feed_bytes: int = 0
+    group_blocks: int = 0
     default_output_cycles: int = 0
     output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
     image_channels: int = 0
+    output_ends: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +114,8 @@ class Memory:
     """One level of memory. `reserved_bytes` at its start are not the compiler's.
 
     Efficiencies are what is achieved of the bandwidths. Addresses go round the `channels` every
-    `interleave_bytes`, and within a channel round its `banks` every `bank_interleave_bytes`
-    (0: the memory doesn't say, and a strided access costs whole bursts alone).
+    `interleave_bytes`, and round the `banks` every `bank_interleave_bytes` (0: the memory
+    doesn't say, and a strided access costs whole bursts alone).
     """
 
     name: str
@@ -164,7 +174,8 @@ class OperatorSupport:
     """An operator kind that an engine runs, for operands of these types and within these limits.
 
     `limits` bounds facts of the operator, inclusive at both ends: `rank`, `kernel`, `stride`,
-    `dilation`, `group`, `spatial` (number of spatial axes), `extent`.
+    `dilation`, `group`, `spatial` (number of spatial axes), `extent`, `taps` (elements along an
+    axis from which a resize makes one: 1 where it copies, 2 where it is linear, 4 where cubic).
     """
 
     engine: str
@@ -213,24 +224,49 @@ class ThermalStage:
     millijoules_per_kelvin: int
 
 
+class GovernorKind(StrEnum):
+    """How the driver reacts to the die's temperature at each poll."""
+
+    TABLE = "table"  # each trip that holds sets its clock
+    STEP_WISE = "step_wise"  # one operating point at a time, as Linux's governor of that name
+
+
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """At `celsius` the clock is divided by `divider`, until `hysteresis_celsius` below."""
+    """At `celsius` the compute clock falls, until `hysteresis_celsius` below.
+
+    It falls to the operating point of `clock_hz`, with that point's voltage; where `clock_hz` is 0
+    it is divided by `divider` at the nominal voltage. A step-wise governor takes neither.
+    """
 
     celsius: float
     divider: int
     hysteresis_celsius: float
+    clock_hz: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AirSpeed:
+    """What lies between the last stage and the air that passes it at that speed."""
+
+    millimetres_per_second: int
+    millikelvin_per_watt: int
 
 
 @dataclass(frozen=True, slots=True)
 class Thermal:
-    """Stages from the die outwards, trips from the coolest up."""
+    """Stages from the die outwards, trips from the coolest up, air speeds from the slowest up.
+
+    The last stage's own resistance is that in the device's usual air.
+    """
 
     stages: tuple[ThermalStage, ...]
     ambient_celsius: float
     poll_ns: int
     trips: tuple[Trip, ...]
     critical_celsius: float
+    governor: GovernorKind = GovernorKind.TABLE
+    airflow: tuple[AirSpeed, ...] = ()
 
 
 class JitterCause(StrEnum):
@@ -239,6 +275,9 @@ class JitterCause(StrEnum):
     DRAM_REFRESH = "dram_refresh"  # stalls transfers
     INTERRUPT = "interrupt"  # stalls the host
     VOLTAGE_DROOP = "voltage_droop"  # stretches the clock of compute
+    SCHEDULER = "scheduler"  # stalls the host: another thread has its core
+    CLOCK_STEP = "clock_step"  # compute runs a bin below the nominal clock: power or boost limits
+    MEMORY_CONTENTION = "memory_contention"  # stalls transfers: another master has the memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from stages.hardware.spec import Dataflow, HardwareSpec, Mark, TensorCore
+from stages.hardware.spec import Cache, Dataflow, HardwareSpec, Mark, TensorCore, Trip
 from stages.tensors import DType
 from stages.units import format_bandwidth, format_bytes, format_frequency, format_ns
 
@@ -122,6 +122,16 @@ def _facts(spec: HardwareSpec) -> Iterator[Fact]:
         )
     yield Fact("sram", f"{format_bytes(spec.sram.size_bytes)}, {_bandwidth_text(spec, 'sram')}")
     yield Fact("ddr", f"{format_bytes(spec.ddr.size_bytes)}, {_bandwidth_text(spec, 'ddr')}")
+    if spec.l2 is not None:
+        yield Fact("l2", _l2_text(spec.l2))
+    if spec.weight_cache is not None:
+        yield Fact(
+            "weight cache",
+            f"{format_bytes(spec.weight_cache.size_bytes)}, reads "
+            f"{format_bandwidth(spec.weight_cache.read_bandwidth)}",
+        )
+    if efficiencies := _efficiency_text(spec):
+        yield Fact("efficiency", efficiencies)
     yield Fact(
         "dma",
         f"{spec.dma.channels} x {format_bandwidth(spec.dma.bandwidth)}, "
@@ -129,8 +139,8 @@ def _facts(spec: HardwareSpec) -> Iterator[Fact]:
     )
     yield Fact("operators", _operators_text(spec))
     yield Fact("driver", f"{spec.driver.sync_mode}, submit {format_ns(spec.driver.submit_ns)}")
-    trips = ", ".join(f"{trip.celsius:g} degC clock/{trip.divider}" for trip in spec.thermal.trips)
-    yield Fact("trips", f"{trips or 'none'}; critical {spec.thermal.critical_celsius:g} degC")
+    trips = ", ".join(map(_trip_text, spec.thermal.trips)) or "none"
+    yield Fact("trips", f"{trips}; critical {spec.thermal.critical_celsius:g} degC")
     yield Fact("power at peak", _power_text(spec))
     marks = Counter(source.mark for source in spec.sources.values())
     yield Fact("sources", ", ".join(f"{marks[mark]} {mark}" for mark in Mark if marks[mark]))
@@ -141,7 +151,8 @@ def _array_text(core: TensorCore) -> str:
     if core.dataflow is Dataflow.DOT_PRODUCT:
         shape += f"x{core.depth}"
     instances = f"{core.instances} x " if core.instances > 1 else ""
-    return f"{instances}{shape} {core.dataflow}, {core.array_dtype}"
+    blocks = "".join(f", {rows}x{cols}" for rows, cols in core.block_shapes)
+    return f"{instances}{shape}{blocks} {core.dataflow}, {core.array_dtype}"
 
 
 def _bandwidth_text(spec: HardwareSpec, name: str) -> str:
@@ -151,6 +162,25 @@ def _bandwidth_text(spec: HardwareSpec, name: str) -> str:
         f"{format_ns(memory.read_latency_ns)}, writes "
         f"{format_bandwidth(memory.write_bandwidth)} after {format_ns(memory.write_latency_ns)}"
     )
+
+
+def _l2_text(cache: Cache) -> str:
+    return (
+        f"{format_bytes(cache.size_bytes)}, {cache.ways} ways of {cache.line_bytes} B lines, reads "
+        f"{format_bandwidth(cache.read_bandwidth)} after {format_ns(cache.read_latency_ns)}, "
+        f"writes {format_bandwidth(cache.write_bandwidth)} after "
+        f"{format_ns(cache.write_latency_ns)}"
+    )
+
+
+def _efficiency_text(spec: HardwareSpec) -> str:
+    """What is achieved of modelled rates, where it isn't all of them."""
+    rates = {str(dtype): rate for dtype, rate in spec.tensor_core.efficiency_permille.items()}
+    rates["vector"] = spec.vector.efficiency_permille
+    for memory in (spec.sram, spec.ddr):
+        rates[f"{memory.name} reads"] = memory.read_efficiency_permille
+        rates[f"{memory.name} writes"] = memory.write_efficiency_permille
+    return ", ".join(f"{name} {rate / 10:g} %" for name, rate in rates.items() if rate != 1000)
 
 
 def _operators_text(spec: HardwareSpec) -> str:
@@ -188,6 +218,14 @@ def _warnings(spec: HardwareSpec, stem: str) -> Iterator[SpecWarning]:
     yield from _operator_warnings(spec)
 
 
+def _trip_text(trip: Trip) -> str:
+    if trip.clock_hz:
+        return f"{trip.celsius:g} degC {format_frequency(trip.clock_hz)}"
+    if trip.divider == 1:
+        return f"{trip.celsius:g} degC step-wise"
+    return f"{trip.celsius:g} degC clock/{trip.divider}"
+
+
 def _thermal_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
     thermal = spec.thermal
     if not thermal.trips:
@@ -219,6 +257,16 @@ def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
         yield SpecWarning(
             "memory.sram.read_bandwidth",
             f"{format_bandwidth(slowest_sram)} is less than ddr's {format_bandwidth(fastest_ddr)}",
+        )
+    if spec.l2 is not None and min(spec.l2.read_bandwidth, spec.l2.write_bandwidth) < fastest_ddr:
+        yield SpecWarning(
+            "memory.l2",
+            f"slower than the ddr behind it, {format_bandwidth(fastest_ddr)}",
+        )
+    if spec.l2 is not None and spec.l2.line_bytes < spec.ddr.burst_bytes:
+        yield SpecWarning(
+            "memory.l2.line",
+            f"{spec.l2.line_bytes} B is less than a burst of ddr, {spec.ddr.burst_bytes} B",
         )
     if spec.dma.bandwidth > 2 * fastest_ddr:
         yield SpecWarning(

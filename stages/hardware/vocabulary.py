@@ -41,6 +41,9 @@ RUNS_ON = {
 }
 """What each engine class can be said to run."""
 
+LAUNCHED = (*RUNS_ON, "host")
+"""What the driver can be said to launch a group on."""
+
 OUTPUT_STAGE = ELEMENTWISE | FORMATS | {"batch_norm"}
 """What can act on each result alone as it drains from the tensor core."""
 
@@ -53,6 +56,7 @@ LIMITS = {
     "stride": SPATIAL,
     "dilation": SPATIAL - {"average_pool"},
     "group": frozenset({"conv", "conv_transpose"}),
+    "taps": frozenset({"resize"}),
 }
 """The facts of an operator that a limit can bound, and the kinds that have them."""
 

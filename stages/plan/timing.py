@@ -7,7 +7,7 @@ settles every time:
     SIGNAL_EVENT  signals when everything before it in the queue has ended
     compute       start = queue free; end = start + cycles x divider + launch
     host          the same; the clock divider doesn't slow it
-    transfer      issue = max(the queue's last wait, end of the transfer `outstanding` back)
+    transfer      issue = launch + max(the queue's last wait, end of transfer `outstanding` back)
                   start = max(issue + latency, end of the channel's last transfer, DDR port free)
                   end = start + channel cycles; the DDR port is free port cycles after start
 
@@ -103,7 +103,7 @@ def _calm_run(costs: Costs, divider: int, starts: list[int], ends: list[int]) ->
             issue = max(start, channel[-outstanding])
             if strict and issue < compute_idle:
                 issue = compute_idle
-            start = max(issue + latency, channel[-1])
+            start = max(issue + launch + latency, channel[-1])
             if port:
                 if start < port_free:
                     start = port_free

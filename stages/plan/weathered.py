@@ -96,7 +96,7 @@ def weathered_run(
             issue = maximum(start, channel[0])
             if strict:
                 issue = maximum(issue, compute_idle)
-            start = maximum(issue + latency, channel[-1])
+            start = maximum(issue + (launch + latency), channel[-1])
             if port:
                 start = maximum(start, port_free)
                 port_free = extend_transfer(start, start + port)

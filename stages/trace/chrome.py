@@ -1,48 +1,75 @@
 """Timelines as Chrome trace JSON, for chrome://tracing and Perfetto.
 
 The format is Google's "Trace Event Format" (the document linked from chrome://tracing).
-Complete events ("X") of one track mustn't overlap, so each engine is a thread of its own. Times
-are microseconds there; a nanosecond is kept as three decimals.
+Complete events ("X") of one track mustn't overlap, so each engine is a thread of its own; a
+quantity over time is a counter ("C") of its process. Times are microseconds there; a nanosecond
+is kept as three decimals.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 
-from stages.trace.spans import Timeline
+from stages.trace.spans import Series, Span, Timeline
+
+Event = dict[str, object]
 
 
-def chrome_trace(timeline: Timeline, process: str) -> str:
-    """The text of a trace file: sorted keys, one event a line."""
-    threads = {track: index + 1 for index, track in enumerate(timeline.tracks)}
-    events: list[dict[str, object]] = [
-        {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": process}}
-    ]
-    for track, thread in threads.items():
-        events.append(
-            {"ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": {"name": track}}
-        )
-        events.append(
-            {
-                "ph": "M",
-                "name": "thread_sort_index",
-                "pid": 1,
-                "tid": thread,
-                "args": {"sort_index": thread},
-            }
-        )
-    for span in timeline.spans:
-        events.append(
-            {
-                "ph": "X",
-                "name": span.name,
-                "cat": span.category or "work",
-                "pid": 1,
-                "tid": threads[span.track],
-                "ts": span.start_ns / 1000,
-                "dur": span.duration_ns / 1000,
-                "args": {"group": span.group, **span.facts} if span.group else {**span.facts},
-            }
-        )
-    lines = ",\n".join(json.dumps(event, sort_keys=True) for event in events)
+def chrome_trace(processes: Sequence[tuple[str, Timeline]]) -> str:
+    """The text of a trace file: each timeline a process of this name; sorted keys, one event a
+    line."""
+    events = (
+        event
+        for number, (name, timeline) in enumerate(processes, start=1)
+        for event in _process(number, name, timeline)
+    )
+    lines = ",\n".join(json.dumps(event, sort_keys=True, separators=(",", ":")) for event in events)
     return f'{{"displayTimeUnit": "ns", "traceEvents": [\n{lines}\n]}}\n'
+
+
+def _process(number: int, name: str, timeline: Timeline) -> Iterator[Event]:
+    """Metadata, then what happened in the order of its time."""
+    threads = {track: index for index, track in enumerate(timeline.tracks, start=1)}
+    yield _metadata(number, 0, "process_name", {"name": name})
+    yield _metadata(number, 0, "process_sort_index", {"sort_index": number})
+    for track, thread in threads.items():
+        yield _metadata(number, thread, "thread_name", {"name": track})
+        yield _metadata(number, thread, "thread_sort_index", {"sort_index": thread})
+    for span in sorted(timeline.spans, key=lambda item: item.start_ns):
+        yield _complete(number, threads[span.track], span)
+    for series in timeline.series:
+        yield from _counter(number, series)
+
+
+def _metadata(process: int, thread: int, name: str, content: Event) -> Event:
+    return {"ph": "M", "name": name, "pid": process, "tid": thread, "args": content}
+
+
+def _complete(process: int, thread: int, span: Span) -> Event:
+    return {
+        "ph": "X",
+        "name": span.name,
+        "cat": span.category or "work",
+        "pid": process,
+        "tid": thread,
+        "ts": span.start_ns / 1000,
+        "dur": span.duration_ns / 1000,
+        "args": {"group": span.group, **span.facts} if span.group else {**span.facts},
+    }
+
+
+def _counter(process: int, series: Series) -> Iterator[Event]:
+    """One event for each change of the value."""
+    last: float | None = None
+    for time_ns, value in zip(series.times_ns, series.values, strict=True):
+        if value != last:
+            last = value
+            yield {
+                "ph": "C",
+                "name": f"{series.name} ({series.unit})",
+                "pid": process,
+                "tid": 0,
+                "ts": time_ns / 1000,
+                "args": {series.unit: value},
+            }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -29,8 +29,21 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Series:
+    """A quantity over time: it has each value from its time on, until the next one's.
+
+    `times_ns` never decrease.
+    """
+
+    name: str
+    unit: str
+    times_ns: Sequence[int]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
-    """The spans of one run that began at 0 and lasted `duration_ns`.
+    """The spans of one run, or of several in a row, that began at 0 and lasted `duration_ns`.
 
     `tracks` lists every engine, busy or not. Spans of one track don't overlap and come in order.
     """
@@ -38,6 +51,7 @@ class Timeline:
     tracks: tuple[str, ...]
     spans: tuple[Span, ...]
     duration_ns: int
+    series: tuple[Series, ...] = ()
 
     def __post_init__(self) -> None:
         reached = dict.fromkeys(self.tracks, 0)

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from stages.device.admission import RefusedPlanError
 from stages.device.onnxruntime_host import OnnxRuntimeHost
 from stages.device.protocol import Device, HeatedDevice, TracedDevice
+from stages.device.session import Length
 from stages.device.simulated import SimulatedDevice
+from stages.device.surroundings import Surroundings
 from stages.errors import DeviceError, InputError
 from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.spec import Trip
@@ -70,7 +73,7 @@ def test_jitter_only_adds() -> None:
 
 
 def test_a_hot_device_is_throttled_and_a_cold_one_isnt() -> None:
-    cold, hot = loaded().measure(50, 0, 0), loaded().soak(50, 0, 85.0)
+    cold, hot = loaded().measure(50, 0, 0), loaded().soak(Length(50), 0, Surroundings(85.0))
     assert cold.heat is not None
     assert hot.heat is not None
     assert set(cold.heat.clock_dividers.tolist()) == {1}
@@ -86,7 +89,7 @@ def test_the_compute_clock_alone_is_divided() -> None:
     package = package_of(conv_relu_plan(), {"w": WEIGHT}, spec)
     device.load(package, Path())
     calm = int(device.measure(1, 0, 0).latencies_ns[0])
-    hot = int(device.soak(1, 0, 70.0).latencies_ns[0])
+    hot = int(device.soak(Length(1), 0, Surroundings(70.0)).latencies_ns[0])
     core = [span for span in device.timeline().spans if span.track == "tensor_core"]
     work = sum(span.duration_ns for span in core) - 200  # the launch isn't divided
     assert hot - calm == 3 * work
@@ -97,13 +100,14 @@ def test_refusals() -> None:
     with pytest.raises(DeviceError, match="no package"):
         SimulatedDevice(spec).measure(1, 0, 0)
     other = replace(conv_relu_plan(), hardware="another")
-    with pytest.raises(DeviceError, match="is for another"):
+    with pytest.raises(RefusedPlanError, match="is for another"):
         loaded(other)
     plan = conv_relu_plan()
     hanging = replace(plan, instructions=tuple(i for i in plan.instructions if i.event != 1)
                       + tuple(i for i in plan.instructions if i.event == 1)[::-1])  # fmt: skip
-    with pytest.raises(DeviceError, match="would hang"):
+    with pytest.raises(RefusedPlanError, match="awaits event 1") as refused:
         loaded(hanging)
+    assert refused.value.violations[0].rule == "plan-event-order"
 
 
 def test_the_host_runs_the_normalised_model(tmp_path: Path) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from stages.device.session import weathered_cycles
+from stages.device.latencies import weathered_cycles
 from stages.device.weather import Climate
 from stages.hardware.spec import Jitter, JitterCause
 from stages.plan.costs import Costs, Role, instruction_costs
 from stages.plan.timing import run_costs
 from tests.device.plans import conv_relu_plan
 from tests.device.specs import tiny_spec
+
+FULL = Fraction(1)
 
 
 def busy(role: Role, queue: str, cycles: int, pieces: int) -> Costs:
@@ -25,7 +29,7 @@ def busy(role: Role, queue: str, cycles: int, pieces: int) -> Costs:
 def test_two_climates_of_one_seed_are_equal_and_of_two_are_not() -> None:
     costs = instruction_costs(conv_relu_plan(), tiny_spec())
     first, again, other = (
-        weathered_cycles(costs, Climate(tiny_spec(), seed), 200, 1) for seed in (5, 5, 6)
+        weathered_cycles(costs, Climate(tiny_spec(), seed), 200, FULL) for seed in (5, 5, 6)
     )
     assert first.tobytes() == again.tobytes()
     assert first.tobytes() != other.tobytes()
@@ -63,7 +67,7 @@ def test_refresh_takes_its_share_of_a_busy_channel() -> None:
     # fewer by those that fall into stalls themselves
     spec = tiny_spec(jitter=(Jitter(JitterCause.DRAM_REFRESH, 3_900, 160),))
     cycles = weathered_cycles(
-        busy(Role.TRANSFER, "dma0", 1_000_000, 1_000), Climate(spec, 0), 50, 1
+        busy(Role.TRANSFER, "dma0", 1_000_000, 1_000), Climate(spec, 0), 50, FULL
     )
     assert cycles.mean() == pytest.approx(1_041_000, rel=0.005)
     assert np.ptp(cycles) <= 4 * 160
@@ -72,7 +76,7 @@ def test_refresh_takes_its_share_of_a_busy_channel() -> None:
 def test_droop_stalls_compute_by_its_mean_and_has_a_tail() -> None:
     spec = tiny_spec(jitter=(Jitter(JitterCause.VOLTAGE_DROOP, 20_000, 300),))
     costs = busy(Role.COMPUTE, "tensor_core", 2_000_000, 1_000)
-    cycles = np.sort(weathered_cycles(costs, Climate(spec, 0), 2_000, 1))
+    cycles = np.sort(weathered_cycles(costs, Climate(spec, 0), 2_000, FULL))
     # 1.5 % on average (the factor's bounds move its mean by a few percent), and the tail that
     # the run's factor gives: P99/mean between 1.03 and 1.1
     assert cycles.mean() / 2_000_000 == pytest.approx(1.015, abs=0.002)
@@ -82,13 +86,13 @@ def test_droop_stalls_compute_by_its_mean_and_has_a_tail() -> None:
 def test_causes_touch_their_own_engines_only() -> None:
     spec = tiny_spec(jitter=(Jitter(JitterCause.VOLTAGE_DROOP, 1_000, 300),))
     costs = busy(Role.HOST, "host", 100_000, 10)
-    assert set(weathered_cycles(costs, Climate(spec, 0), 20, 1).tolist()) == {100_000}
+    assert set(weathered_cycles(costs, Climate(spec, 0), 20, FULL).tolist()) == {100_000}
 
 
 def test_no_jitter_no_weather() -> None:
     spec = tiny_spec(jitter=())
     costs = busy(Role.COMPUTE, "tensor_core", 100_000, 10)
-    assert set(weathered_cycles(costs, Climate(spec, 0), 20, 1).tolist()) == {100_000}
+    assert set(weathered_cycles(costs, Climate(spec, 0), 20, FULL).tolist()) == {100_000}
 
 
 def test_refreshes_are_counted_as_they_come() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stages.device.samples import HeatHistory, Samples
+from stages.device.samples import HeatHistory, HeatLedger, Samples
 from stages.errors import DeviceError
 from stages.evaluation.output_checks import AccuracyLimits, check_output
 from stages.evaluation.package_facts import Fallback, MemoryFacts
@@ -116,28 +116,43 @@ def test_memory_is_held_against_the_device_and_the_limit() -> None:
 
 def heat(dividers: list[int], shutdown: int | None = None) -> HeatHistory:
     temperatures = np.linspace(85, 90, len(dividers))
-    return HeatHistory(temperatures, np.array(dividers), 70.0, shutdown)
+    slowdowns = np.array(dividers, dtype=np.float64)
+    ledger = HeatLedger(3.0, 1.0, 2.0)
+    return HeatHistory(temperatures, slowdowns, 70.0, 85.0, np.full(100, 500), ledger, shutdown)
 
 
 def test_a_hot_run_is_judged_by_its_tail() -> None:
     steady = Samples(np.full(100, 1000), heat([1] * 50 + [2] * 50))
-    judged = judge_hot_run(steady, 100, 85.0, StressLimits())
+    judged = judge_hot_run(steady, 100, StressLimits())
     assert judged.verdict is Verdict.PASS
     assert judged.runs_by_divider == {1: 50, 2: 50}
     assert judged.throttled_runs == 50
+    assert judged.clock_changes == 1
+    assert judged.slowdown == 2
     uneven = Samples(np.array([1000] * 90 + [2001] * 10), heat([1] * 90 + [2] * 10))
-    judged = judge_hot_run(uneven, 100, 85.0, StressLimits())
+    judged = judge_hot_run(uneven, 100, StressLimits())
     assert judged.verdict is Verdict.FAIL
     assert judged.reasons[0].startswith("P99/P50 at 85 degC is 2.001, over the limit of 2.0")
 
 
+def test_the_slowdown_is_judged_where_it_has_a_limit() -> None:
+    samples = Samples(np.full(100, 1000), heat([2] * 100))  # full clock: 500 ns
+    assert judge_hot_run(samples, 100, StressLimits(max_slowdown=2.0)).verdict is Verdict.PASS
+    judged = judge_hot_run(samples, 100, StressLimits(max_slowdown=1.9))
+    assert judged.verdict is Verdict.FAIL
+    assert judged.reasons[0].startswith(
+        "P50 from 85 degC is 2.000 times that at full clock, over the limit of 1.9: the clock was "
+        "divided by up to 2;"
+    )
+
+
 def test_a_device_that_went_off_fails() -> None:
     samples = Samples(np.full(40, 1000), heat([8] * 40, shutdown=40))
-    judged = judge_hot_run(samples, 100, 85.0, StressLimits())
+    judged = judge_hot_run(samples, 100, StressLimits())
     assert judged.verdict is Verdict.FAIL
     assert "went off" in judged.reasons[0]
 
 
 def test_a_device_without_heat_cant_be_stressed() -> None:
     with pytest.raises(DeviceError, match="no hot samples"):
-        judge_hot_run(Samples(np.array([1])), 1, 85.0, StressLimits())
+        judge_hot_run(Samples(np.array([1])), 1, StressLimits())

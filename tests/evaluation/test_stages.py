@@ -20,12 +20,13 @@ from stages.hardware.load import load_spec
 from stages.normalizer.samples import save_samples
 from stages.package import Package, write_package
 from stages.plan.instructions import Plan
-from stages.thermal_stress import StressLimits, thermal_stress
+from stages.thermal_stress import Length, StressLimits, Surroundings, thermal_stress
 from stages.validate import ValidationLimits, validate
 from tests.device.packages import package_of
 from tests.device.plans import conv_relu_at
 
 HARDWARE = Path(__file__).parents[2] / "hardware_specs" / "npu_tiny.yaml"
+HOT = Surroundings(junction_celsius=85.0)
 RANDOM = np.random.default_rng(1)
 WEIGHT = (RANDOM.standard_normal((8, 8, 3, 3)) * 0.2).astype(np.float16)
 SAMPLES = [{"x": RANDOM.standard_normal((1, 8, 6, 6)).astype(np.float32)} for _ in range(2)]
@@ -138,10 +139,27 @@ def test_the_benchmark_reports_where_time_went(folders: tuple[Path, Path], tmp_p
     # 20,736 MAC at 128 a cycle of 2 ns; 2,304 bytes at 4 GB/s
     assert (roof["compute_ns"], roof["memory_ns"]) == (324, 576)  # type: ignore[index]
     trace = json.loads((tmp_path / "b" / "trace.json").read_text())
-    ends = [event["ts"] + event["dur"] for event in trace["traceEvents"] if event["ph"] == "X"]
-    assert max(ends) * 1000 == pytest.approx(result.roofline.calm_ns)
+    calm, session = (
+        [
+            event["ts"] + event["dur"]
+            for event in trace["traceEvents"]
+            if event["ph"] == "X" and event["pid"] == process
+        ]
+        for process in (1, 2)
+    )
+    assert max(calm) * 1000 == pytest.approx(result.roofline.calm_ns)
+    assert max(session) * 1000 == pytest.approx(sum(ordered))
+    assert result.counters.total_ns == result.roofline.calm_ns
     for engine in result.engines.values():
-        assert engine.busy_ns + engine.waiting_ns + engine.idle_ns == result.roofline.calm_ns
+        spent = engine.busy_ns + sum(engine.stalled_ns.values()) + engine.idle_ns
+        assert spent == result.roofline.calm_ns
+    with (tmp_path / "b" / "groups.csv").open() as file:
+        (group,) = csv.DictReader(file)
+    assert (group["group"], group["macs"]) == ("conv", "20736")
+    with (tmp_path / "b" / "operators.csv").open() as file:
+        operators = {row["operator"]: row for row in csv.DictReader(file)}
+    assert set(operators) == {"conv", "relu"}
+    assert operators["conv"]["busy_ns"] == group["tensor_core_ns"]
 
 
 def test_stages_write_the_same_bytes_twice(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -153,13 +171,13 @@ def test_stages_write_the_same_bytes_twice(folders: tuple[Path, Path], tmp_path:
         benchmark(package, HARDWARE, out / "b", runs=50, warmup=5, seed=3)
         gate(out / "b", out / "v", None, out / "g", limits=GateLimits())
         thermal_stress(
-            package, HARDWARE, out / "s", runs=50, seed=1, junction_celsius=85.0, limits=limits
+            package, HARDWARE, out / "s", length=Length(50), seed=1, where=HOT, limits=limits
         )
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*"))
     assert [str(file) for file in files] == [
-        "b/benchmark.json", "b/groups.csv", "b/metrics.json", "b/samples.csv", "b/trace.json",
-        "g/gate.json", "g/metrics.json", "s/metrics.json", "s/stress.csv", "s/stress.json",
-        "v/metrics.json", "v/validation.json",
+        "b/benchmark.json", "b/groups.csv", "b/metrics.json", "b/operators.csv", "b/samples.csv",
+        "b/trace.json", "g/gate.json", "g/metrics.json", "s/metrics.json", "s/stress.csv",
+        "s/stress.json", "v/metrics.json", "v/validation.json",
     ]  # fmt: skip
     for file in files:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
@@ -233,9 +251,9 @@ def test_the_hot_run_keeps_its_history(folders: tuple[Path, Path], tmp_path: Pat
         package,
         HARDWARE,
         tmp_path / "s",
-        runs=100,
+        length=Length(100),
         seed=1,
-        junction_celsius=85.0,
+        where=HOT,
         limits=StressLimits(),
     )
     with (tmp_path / "s" / "stress.csv").open() as file:
@@ -255,8 +273,8 @@ def test_a_hot_run_above_the_critical_temperature_is_refused(
             folders[0],
             HARDWARE,
             tmp_path / "s",
-            runs=1,
+            length=Length(1),
             seed=0,
-            junction_celsius=150.0,
+            where=Surroundings(150.0),
             limits=StressLimits(),
         )

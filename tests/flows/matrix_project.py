@@ -52,7 +52,7 @@ normalize) out=$normalized inputs=models/$model/model.yaml made= ;;
 compile) out=$pair/package inputs="$normalized/model.onnx $spec" made= ;;
 validate) out=$pair/validation inputs="$normalized/model.onnx $pair/package/plan.txt $spec" ;;
 benchmark) out=$pair/benchmark inputs="$pair/package/plan.txt $spec"
-    made="metrics.json groups.csv trace.json samples.csv" ;;
+    made="metrics.json groups.csv operators.csv trace.json samples.csv" ;;
 gate) out=$pair/gate inputs="$pair/benchmark/benchmark.json $pair/validation/validation.json" ;;
 thermal_stress) out=$pair/stress inputs="$pair/package/plan.txt $spec"
     made="metrics.json stress.csv" ;;

@@ -8,6 +8,8 @@ import pytest
 
 from flows.project.params import MatrixParams, Params, check_matrix, load_params
 from flows.project.places import Project
+from stages.device.session import Length
+from stages.device.surroundings import Surroundings
 from stages.errors import InputError
 
 
@@ -42,6 +44,18 @@ def test_the_command_line_wins_over_the_file() -> None:
     params = Params().with_benchmark(7, None).with_stress(None, 3)
     assert (params.benchmark.runs, params.benchmark.seed) == (7, 0)
     assert (params.thermal_stress.runs, params.thermal_stress.seed) == (1000, 3)
+
+
+def test_where_and_how_long_a_hot_run_is() -> None:
+    assert Params().thermal_stress.surroundings() == Surroundings(junction_celsius=85.0)
+    assert Params().thermal_stress.length() == Length(runs=1000)
+    params = Params().with_stress(None, None, minutes=1.5, ambient=40.0, airflow=2.5)
+    assert params.thermal_stress.surroundings() == Surroundings(None, 40.0, 2_500)
+    assert params.thermal_stress.length() == Length(duration_ns=90_000_000_000)
+    # runs on the command line overrule minutes in the file
+    assert params.with_stress(7, None).thermal_stress.length() == Length(runs=7)
+    with pytest.raises(InputError, match="both --runs and --minutes"):
+        params.with_stress(7, None, minutes=1.0)
 
 
 @pytest.mark.parametrize(

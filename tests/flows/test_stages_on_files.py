@@ -179,6 +179,51 @@ def test_a_stage_over_its_limit_fails_with_its_own_exit_code(
     assert json.loads((tmp_path / "s" / "stress.json").read_text())["verdict"] == "FAIL"
 
 
+def test_a_stress_run_in_moving_air_says_where_it_was(made: PairPlaces, tmp_path: Path) -> None:
+    reports = {}
+    for name, options in {
+        "chamber": [],
+        "still": ["--ambient", "40"],
+        "windy": ["--ambient", "40", "--airflow", "2"],
+        "soak": ["--ambient", "40", "--minutes", "0.1"],
+    }.items():
+        out = tmp_path / name
+        there = ["--hardware", HARDWARE, "--out", out]
+        assert recipe_inside("stress", made.package, *there, *options).code == Outcome.PASSED
+        reports[name] = json.loads((out / "stress.json").read_text())
+    chamber, still, windy, soak = (reports[name] for name in ("chamber", "still", "windy", "soak"))
+    assert (chamber["in_chamber"], chamber["junction_celsius"]) == (True, 85.0)
+    assert (still["in_chamber"], still["ambient_celsius"]) == (False, 40.0)
+    assert (still["airflow_m_per_s"], windy["airflow_m_per_s"]) == (None, 2.0)
+    assert 40.0 < windy["peak_celsius"] < still["peak_celsius"]
+    assert soak["latency"]["runs"] * soak["latency"]["mean_ns"] == pytest.approx(6e9, rel=0.01)
+    assert len((tmp_path / "soak" / "stress.csv").read_text().splitlines()) <= 10_001
+    for report in reports.values():
+        heat = report["heat"]
+        both = heat["stored_joules"] + heat["released_joules"]
+        assert both == pytest.approx(heat["supplied_joules"], abs=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome", "words"),
+    [
+        (["--runs", "5", "--minutes", "1"], Outcome.BAD_INPUT, ("both --runs and --minutes",)),
+        (["--airflow", "50"], Outcome.BAD_INPUT, ("the spec knows 0 to 3 m/s", "thermal.airflow")),
+        (["--ambient", "120"], Outcome.BAD_INPUT, ("goes off at 110 degC", "ambient_celsius")),
+    ],
+)
+def test_a_stress_run_that_cant_be_is_refused(
+    options: list[str],
+    outcome: Outcome,
+    words: tuple[str, ...],
+    made: PairPlaces,
+    tmp_path: Path,
+) -> None:
+    there = ["--hardware", HARDWARE, "--out", tmp_path / "s"]
+    check_refused(recipe_inside("stress", made.package, *there, *options), outcome, *words)
+    assert not (tmp_path / "s").exists()
+
+
 def test_exit_zero_hides_a_verdict_but_no_error(made: PairPlaces, tmp_path: Path) -> None:
     other = tmp_path / "validation"
     shutil.copytree(made.validation, other)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from stages.hardware import vocabulary
 from stages.hardware.load import load_spec, spec_names
-from stages.hardware.schema import SpecFile
-from stages.hardware.spec import Dataflow, JitterCause, Mark, SyncMode
+from stages.hardware.schema import (
+    CacheSection,
+    DmaSection,
+    DriverSection,
+    HostSection,
+    MemorySection,
+    Section,
+    SpecFile,
+    TensorCoreSection,
+    VectorSection,
+    WeightCacheSection,
+)
+from stages.hardware.spec import Dataflow, GovernorKind, JitterCause, Mark, SyncMode
 from stages.hardware.summary import list_row
 from stages.units import DIMENSIONS, format_bytes
 from tests.hardware.specs import ROOT, SPECS
@@ -20,8 +33,28 @@ def test_every_section_is_described() -> None:
         assert f"`{field.alias or name}" in TEXT, name
 
 
-@pytest.mark.parametrize("options", [Dataflow, JitterCause, Mark, SyncMode])
-def test_every_option_is_named(options: type[Dataflow | JitterCause | Mark | SyncMode]) -> None:
+@pytest.mark.parametrize(
+    "section",
+    [
+        TensorCoreSection,
+        VectorSection,
+        DmaSection,
+        MemorySection,
+        CacheSection,
+        WeightCacheSection,
+        HostSection,
+        DriverSection,
+    ],
+)
+def test_every_key_of_what_costs_is_described(section: type[Section]) -> None:
+    for name in section.model_fields:
+        assert re.search(rf"`(?:[a-z_]+\.(?:\*\.|[a-z0-9_]+\.)?)?{name}`", TEXT), name
+
+
+@pytest.mark.parametrize("options", [Dataflow, GovernorKind, JitterCause, Mark, SyncMode])
+def test_every_option_is_named(
+    options: type[Dataflow | GovernorKind | JitterCause | Mark | SyncMode],
+) -> None:
     for option in options:
         assert f"`{option}`" in TEXT
 

@@ -270,7 +270,59 @@ CASES = {
         "thermal.trips[1]: trip table out of order: 85 degC (clock/2) comes before"
         " 80 degC (clock/4)",
         "80 degC",
-        "list trips from the coolest up, each with a larger divider",
+        "list trips from the coolest up, each with a larger divider or a slower clock",
+    ),
+    "divider and clock": (
+        "divider: 2, ",
+        "divider: 2, clock: 250 MHz, ",
+        "thermal.trips[0]: 85 degC (250 MHz) has both divider and clock",
+        "divider: 2, clock: 250 MHz",
+        "give `divider: 2`, or `clock:` with one of operating_points",
+    ),
+    "neither divider nor clock": (
+        "divider: 2, ",
+        "",
+        "thermal.trips[0]: 85 degC has neither divider nor clock",
+        "85 degC",
+        "give `divider: 2`, or `clock:` with one of operating_points",
+    ),
+    "clock that is no operating point": (
+        "divider: 2, ",
+        "clock: 200 MHz, ",
+        "thermal.trips[0].clock: 200 MHz is no operating point",
+        "clock: 200 MHz",
+        "give one of 125 MHz, 250 MHz, 500 MHz",
+    ),
+    "clock that isn't slower": (
+        "divider: 2, ",
+        "clock: 500 MHz, ",
+        "thermal.trips[0].clock: 500 MHz isn't below the nominal clock",
+        "degC, clock: 500 MHz",
+        "give less than 500 MHz",
+    ),
+    "a divider under a step-wise governor": (
+        "  trips:\n",
+        "  governor: step_wise\n  trips:\n",
+        "thermal.trips[0]: 85 degC (clock/2) under a step-wise governor",
+        "85 degC",
+        "give temperature and hysteresis alone: it steps through operating_points\n"
+        "also wrong in this file: thermal.trips[1] on line <95 degC>, thermal.trips[1] on line"
+        " <95 degC>",
+    ),
+    "unknown governor": (
+        "  trips:\n",
+        "  governor: stepwise\n  trips:\n",
+        "thermal.governor: 'stepwise' is an unknown governor",
+        "stepwise",
+        "did you mean `step_wise`?",
+    ),
+    "air that resists more": (
+        "  trips:\n",
+        "  airflow:\n    - {speed: 0 m/s, resistance: 60 K/W}\n"
+        "    - {speed: 2 m/s, resistance: 70 K/W}\n  trips:\n",
+        "thermal.airflow[1]: 70 K/W at 2 m/s comes after 60 K/W at 0 m/s",
+        "70 K/W",
+        "list speeds from the slowest up; faster air doesn't resist more",
     ),
     "divider of one": (
         "divider: 2",
@@ -350,6 +402,22 @@ CASES = {
         "size: 1000 B",
         "size is line x ways x sets",
     ),
+    "a cache of a terabyte": (
+        "memory:\n",
+        "memory:\n  l2: {size: 1024 GiB, line: 64 B, ways: 4, read_bandwidth: 1 GB/s, "
+        "write_bandwidth: 1 GB/s, read_latency: 1 ns, write_latency: 1 ns}\n",
+        "memory.l2.size: 1,024 GiB are 17,179,869,184 lines of 64 B",
+        "size: 1024 GiB",
+        "a cache has at most 4,194,304 lines: check the prefixes",
+    ),
+    "one set": (
+        "memory:\n",
+        "memory:\n  l2: {size: 64 KiB, line: 64 B, ways: 1024, read_bandwidth: 1 GB/s, "
+        "write_bandwidth: 1 GB/s, read_latency: 1 ns, write_latency: 1 ns}\n",
+        "memory.l2.ways: 1024 lines share a set",
+        "ways: 1024",
+        "write at most 128: of a fully associative cache too, sets behave alike then",
+    ),
     "odd line": (
         "memory:\n",
         "memory:\n  l2: {size: 960 B, line: 48 B, ways: 4, read_bandwidth: 1 GB/s, "
@@ -398,7 +466,21 @@ CASES = {
         "tensor_core:\n  blocks_per_instance: 2\n",
         "tensor_core.blocks_per_instance: 2 on a weight_stationary array",
         "blocks_per_instance: 2",
-        "only blocked cores keep several blocks of an instance in flight; leave it out",
+        "only blocked cores deal blocks; leave it out",
+    ),
+    "shapes of an array": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks: [[32, 32]]\n",
+        "tensor_core.blocks: [[32, 32]] on a weight_stationary array",
+        "blocks: [[32",
+        "only blocked cores deal blocks; leave it out",
+    ),
+    "half a shape": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks: [[32]]\n",
+        "tensor_core.blocks[0]: too few entries: 1",
+        "blocks: [[32",
+        "give at least 2",
     ),
     "odd dma alignment": (
         "alignment: 1 B",

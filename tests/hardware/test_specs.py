@@ -14,7 +14,7 @@ import pytest
 
 from stages.hardware import vocabulary
 from stages.hardware.load import load_spec, spec_names
-from stages.hardware.spec import Dataflow, HardwareSpec, Mark, SyncMode
+from stages.hardware.spec import Cache, Dataflow, HardwareSpec, Mark, SyncMode, WeightCache
 from stages.hardware.summary import (
     format_ops,
     list_row,
@@ -26,7 +26,7 @@ from stages.hardware.summary import (
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, Layout, LayoutKind
 from stages.version import COMPILER_VERSION
-from tests.hardware.specs import ROOT, SPECS, write_edited
+from tests.hardware.specs import ROOT, SPECS, with_optional_keys, write_edited
 
 NAMES = spec_names(SPECS)
 
@@ -190,6 +190,71 @@ def test_summary_of_npu_tiny() -> None:
 def test_warnings(edit: tuple[str, str], warning: str, tmp_path: Path) -> None:
     path = write_edited(tmp_path, edit)
     assert [str(item) for item in summarise(load_spec(path), path.stem).warnings] == [warning]
+
+
+def test_optional_keys_are_read(tmp_path: Path) -> None:
+    spec = load_spec(with_optional_keys(tmp_path))
+    core = spec.tensor_core
+    assert core.efficiency_permille == {DType.I8: 850, DType.F16: 705}
+    assert (core.lanes, core.lane_alignment_bytes, core.misaligned_lanes) == (4, 64, 2)
+    assert spec.vector.efficiency_permille == 600
+    assert (spec.sram.channels, spec.sram.bank_interleave_bytes) == (1, 16)
+    assert (spec.ddr.channels, spec.ddr.interleave_bytes) == (2, 256)
+    assert spec.ddr.bank_interleave_bytes == 0
+    assert (spec.ddr.read_efficiency_permille, spec.ddr.write_efficiency_permille) == (900, 800)
+    assert spec.l2 == Cache(65536, 64, 4, 8 * 10**9, 6 * 10**9, 20, 10)
+    assert spec.weight_cache == WeightCache(32768, 8 * 10**9)
+    assert (spec.driver.launch_ns["dma"], spec.driver.launch_ns["host"]) == (100, 1000)
+    facts = {fact.name: fact.value for fact in summarise(spec, spec.name).facts}
+    assert facts["l2"] == (
+        "64 KiB, 4 ways of 64 B lines, reads 8 GB/s after 20 ns, writes 6 GB/s after 10 ns"
+    )
+    assert facts["weight cache"] == "32 KiB, reads 8 GB/s"
+    assert facts["efficiency"] == (
+        "i8 85 %, f16 70.5 %, vector 60 %, ddr reads 90 %, ddr writes 80 %"
+    )
+    assert summarise(spec, spec.name).warnings == ()
+
+
+def test_optional_keys_of_blocks_are_read(tmp_path: Path) -> None:
+    path = write_edited(
+        tmp_path,
+        ("dataflow: weight_stationary\n", "dataflow: blocked\n  blocks_per_instance: 2\n"
+         "  blocks: [[128, 256], [32, 64]]\n  max_split_k: 8\n  operand_feed: 1280 B\n"),
+    )  # fmt: skip
+    core = load_spec(path).tensor_core
+    assert (core.blocks_per_instance, core.max_split_k, core.operand_feed_bytes) == (2, 8, 1280)
+    assert core.block_shapes == ((128, 256), (32, 64))
+    spec = load_spec(path)
+    facts = {fact.name: fact.value for fact in summarise(spec, spec.name).facts}
+    assert facts["array"] == "16x16, 128x256, 32x64 blocked, i8"
+
+
+def test_what_is_left_out_is_neutral() -> None:
+    spec = load_spec(SPECS / "npu_tiny.yaml")
+    core = spec.tensor_core
+    assert (core.efficiency_permille, core.block_shapes, core.operand_feed_bytes) == ({}, (), 0)
+    assert (core.lanes, core.misaligned_lanes, core.blocks_per_instance) == (1, 1, 1)
+    assert (spec.ddr.channels, spec.ddr.bank_interleave_bytes) == (1, 0)
+    assert (spec.l2, spec.weight_cache, spec.vector.efficiency_permille) == (None, None, 1000)
+
+
+@pytest.mark.parametrize(
+    ("cache", "warning"),
+    [
+        (
+            Cache(65536, 64, 4, 8 * 10**9, 10**9, 0, 0),
+            "memory.l2: slower than the ddr behind it, 4 GB/s",
+        ),
+        (
+            Cache(65536, 32, 4, 8 * 10**9, 8 * 10**9, 0, 0),
+            "memory.l2.line: 32 B is less than a burst of ddr, 64 B",
+        ),
+    ],
+)
+def test_warnings_about_caches(cache: Cache, warning: str) -> None:
+    spec = replace(load_spec(SPECS / "npu_tiny.yaml"), l2=cache)
+    assert [str(item) for item in summarise(spec, spec.name).warnings] == [warning]
 
 
 def test_warnings_about_numbers_out_of_any_range() -> None:

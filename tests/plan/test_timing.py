@@ -113,6 +113,42 @@ def test_strict_driver_never_overlaps_transfers_and_compute() -> None:
     assert spans(priced(*rows, strict=True)) == ([(0, 100), (110, 150), (150, 155)], 155)
 
 
+def three(compute: str = "vector") -> tuple[Row, Row, Row]:
+    """Load, compute on something else, load."""
+    return (
+        move("dma0", cycles=40, latency=10, port=20),
+        work(compute, 30, launch=4),
+        move("dma1", cycles=60, latency=10, port=50),
+    )
+
+
+def test_three_instructions_overlap_under_an_async_driver() -> None:
+    # dma0 [10, 50) holds the port until 30; compute [0, 34); dma1 max(10, 30) -> [30, 90).
+    assert spans(priced(*three())) == ([(10, 50), (0, 34), (30, 90)], 90)
+
+
+def test_three_instructions_follow_each_other_under_a_strict_driver() -> None:
+    # dma0 [10, 50); compute waits for it: [50, 84); dma1 is issued at 84 -> [94, 154).
+    assert spans(priced(*three(), strict=True)) == ([(10, 50), (50, 84), (94, 154)], 154)
+
+
+def test_one_physical_channel_blocks_a_second_transfer() -> None:
+    first, _, second = three()
+    one_channel = (second[0], "dma0", *second[2:])
+    # two channels: the port is free at 30. One: the first transfer holds it until 50.
+    assert spans(priced(first, second))[0] == [(10, 50), (30, 90)]
+    assert spans(priced(first, one_channel))[0] == [(10, 50), (50, 110)]
+    # one at a time: the second is issued when the first has ended, and pays its latency again.
+    assert spans(priced(first, one_channel, outstanding=1))[0] == [(10, 50), (60, 120)]
+
+
+def test_each_class_of_instruction_pays_its_own_launch() -> None:
+    launched = (Role.TRANSFER, "dma0", 40, 7, 10, 20, -1)
+    rows = (work("tensor_core", 30, 4), work("vector", 30, 5), work("host", 30, 6), launched)
+    # the transfer is issued 7 later: 0 + 7 + 10 = 17.
+    assert spans(priced(*rows))[0] == [(0, 34), (0, 35), (0, 36), (17, 57)]
+
+
 def test_throttling_slows_compute_alone() -> None:
     rows = (
         work("tensor_core", 100, launch=9),
@@ -172,7 +208,17 @@ def programs(draw: st.DrawFn) -> Costs:
         elif choice == 1 and events:
             rows.append(wait(queue, draw(st.integers(0, events - 1))))
         elif queue.startswith("dma"):
-            rows.append(move(queue, draw(cycles), draw(cycles), draw(st.integers(0, 300))))
+            rows.append(
+                (
+                    Role.TRANSFER,
+                    queue,
+                    draw(cycles),
+                    draw(st.integers(0, 50)),
+                    draw(cycles),
+                    draw(st.integers(0, 300)),
+                    -1,
+                )
+            )
         elif choice == 2:
             rows.append((Role.BACKOFF, queue, draw(cycles), 0, 0, 0, -1))
         else:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from stages.trace.chrome import chrome_trace
-from stages.trace.counters import TrackTime, covered_ns, exposed_ns, group_times, track_times
-from stages.trace.spans import Span, Timeline
+from stages.trace.counters import covered_ns, exposed_ns
+from stages.trace.spans import Series, Span, Timeline
 
 TIMELINE = Timeline(
     ("core", "dma0", "dma1", "host"),
@@ -24,15 +24,6 @@ TIMELINE = Timeline(
 )
 
 
-def test_track_times_sum_to_the_run() -> None:
-    assert track_times(TIMELINE) == {
-        "core": TrackTime(busy_ns=45, waiting_ns=45, idle_ns=10),
-        "dma0": TrackTime(busy_ns=45, waiting_ns=50, idle_ns=5),
-        "dma1": TrackTime(busy_ns=20, waiting_ns=20, idle_ns=60),
-        "host": TrackTime(busy_ns=0, waiting_ns=0, idle_ns=100),
-    }
-
-
 def test_covered_and_exposed_time() -> None:
     assert covered_ns(TIMELINE.spans) == (70 - 10) + (95 - 80)
     assert covered_ns(()) == 0
@@ -40,10 +31,6 @@ def test_covered_and_exposed_time() -> None:
     assert exposed_ns(TIMELINE, ["dma0", "dma1"]) == 30
     # the core alone: [60, 70) and [80, 90)
     assert exposed_ns(TIMELINE, ["core"]) == 20
-
-
-def test_groups_reach_from_their_first_start_to_their_last_end() -> None:
-    assert group_times(TIMELINE) == {"one": 60, "two": 50}
 
 
 @pytest.mark.parametrize(
@@ -60,15 +47,36 @@ def test_spans_that_overlap_or_leave_the_run_are_a_bug(spans: tuple[Span, ...]) 
 
 
 def test_the_chrome_trace_has_a_thread_for_each_track() -> None:
-    content = json.loads(chrome_trace(TIMELINE, "cls on npu"))
-    events = content["traceEvents"]
+    text = chrome_trace([("cls on npu", TIMELINE)])
+    events = json.loads(text)["traceEvents"]
     names = {
         event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
     }
     assert list(names.values()) == ["core", "dma0", "dma1", "host"]
+    order = [event["args"] for event in events if event["name"] == "thread_sort_index"]
+    assert order == [{"sort_index": 1}, {"sort_index": 2}, {"sort_index": 3}, {"sort_index": 4}]
     work = [event for event in events if event["ph"] == "X"]
     assert len(work) == len(TIMELINE.spans)
     first = work[0]
     assert (names[first["tid"]], first["ts"], first["dur"]) == ("dma0", 0.01, 0.02)
     assert first["args"] == {"group": "one", "bytes": 64}
-    assert chrome_trace(TIMELINE, "cls on npu") == chrome_trace(TIMELINE, "cls on npu")
+    assert chrome_trace([("cls on npu", TIMELINE)]) == text
+
+
+def test_a_counter_has_one_event_for_each_change() -> None:
+    warm = Series("junction", "degC", (0, 50, 50, 90), (25.0, 26.5, 26.5, 27.0))
+    timeline = Timeline(("core",), (), 100, (warm,))
+    content = json.loads(chrome_trace([("one", TIMELINE), ("two", timeline)]))
+    counters = [event for event in content["traceEvents"] if event["ph"] == "C"]
+    assert [(event["pid"], event["ts"], event["args"]) for event in counters] == [
+        (2, 0.0, {"degC": 25.0}),
+        (2, 0.05, {"degC": 26.5}),
+        (2, 0.09, {"degC": 27.0}),
+    ]
+    assert {event["name"] for event in counters} == {"junction (degC)"}
+    processes = [
+        (event["pid"], event["args"]["name"])
+        for event in content["traceEvents"]
+        if event["name"] == "process_name"
+    ]
+    assert processes == [(1, "one"), (2, "two")]

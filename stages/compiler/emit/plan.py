@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -153,6 +153,9 @@ class PlanEmitter:
             written += self.program.copy(
                 self.program.load_queue, group.name, source, target, group.name
             )
+        if written and self.spec.driver.launch_ns.get("dma", 0):
+            first = replace(written[0].instruction, launch=True)
+            written[0] = replace(written[0], instruction=first)
         self.program.append(written)
 
     def _moves(self, operator: Operator, result: Access) -> list[tuple[Access, Access]]:

@@ -21,17 +21,20 @@ from stages.compiler.tiling.streams import (
 )
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.hardware.cost import (
+    Side,
     contraction_cycles,
     drained_cycles,
     driven_cycles,
     launch_cycles,
     output_blocks,
+    strided_transfer_cost,
     transfer_cost,
     vector_cycles,
 )
+from stages.hardware.interleave import WHOLE, Pattern, pattern_of
 from stages.hardware.spec import HardwareSpec, SyncMode
-from stages.plan.costs import READ_SIDED, drained_bytes, row_strides
 from stages.plan.instructions import DDR, SRAM
+from stages.plan.prices import READ_SIDED, drained_bytes, has_conflicts, row_strides
 from stages.recipe.decisions import Tile
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, dense_strides, full_box
@@ -298,7 +301,8 @@ class Search:
             layout = work.layout(result)
             size = box_bytes(work.result_type, layout, boxes[result])
             run = contiguous_bytes(work.result_type, layout, boxes[result])
-            store = transfer_cost(spec, size, run, SRAM, DDR)
+            box = Side(DDR, self._pattern(result, boxes))
+            store = strided_transfer_cost(spec, size, run, Side(SRAM), box)
             storing = tiles * store.channel_cycles
             latency += tiles * store.latency_cycles
         return loading, storing, latency
@@ -313,8 +317,19 @@ class Search:
             tensor_type, layout = self.work.types[value], self.work.layout(value)
             size = box_bytes(tensor_type, layout, boxes[value])
             run = contiguous_bytes(tensor_type, layout, boxes[value])
-            cost = transfer_cost(self.spec, size, run, DDR, SRAM)
+            box = Side(DDR, self._pattern(value, boxes))
+            cost = strided_transfer_cost(self.spec, size, run, box, Side(SRAM))
             yield cost.channel_cycles, cost.latency_cycles
+
+    def _pattern(self, value: str, boxes: Boxes) -> Pattern:
+        """How a box of a value lies in the ddr, where it matters."""
+        if not has_conflicts(self.spec.ddr):
+            return WHOLE
+        held, layout = self.work.types[value], self.work.layout(value)
+        whole, part = (
+            layout.physical_shape(shape) for shape in (held.shape, box_shape(boxes[value]))
+        )
+        return pattern_of(part, dense_strides(whole, held.dtype.size_bytes), held.dtype.size_bytes)
 
     def _total(self, compute: int, traffic: tuple[int, int, int], count: int) -> int:
         """Cycles of the group: engines overlap, or queue up where the driver is strict."""
