@@ -47,7 +47,7 @@ def calibrate_files(request: CalibrationRequest, project: Project, say: Say) -> 
     parameters = choose_parameters(document, request.names)
     source = PlanSource(project, measurements, request.jobs, say)
     tuner = Tuner(document, parameters)
-    return calibrate(tuner, measurements, source.plan_of, request.options, request.rounds)
+    return calibrate(tuner, measurements, source.plan_of, request.options, request.rounds, say)
 
 
 def write_overlay(calibration: Calibration, path: Path) -> None:

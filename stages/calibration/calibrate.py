@@ -74,9 +74,14 @@ class Calibration:
 
 
 def calibrate(
-    tuner: Tuner, measurements: Measurements, plan_of: PlanOf, options: FitOptions, rounds: int = 1
+    tuner: Tuner,
+    measurements: Measurements,
+    plan_of: PlanOf,
+    options: FitOptions,
+    rounds: int = 1,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Calibration:
-    """Fit a spec's parameters to the rows for the fit, and judge all rows.
+    """Fit a spec's parameters to the rows for the fit, and judge all rows; `say` hears of progress.
 
     Raises:
         InputError: too few rows to fit, or none held out.
@@ -87,13 +92,13 @@ def calibrate(
     _require_rows(measurements, len(tuner.parameters))
     plans = [plan_of(row, base) for row in measurements.rows]
     before = [predict(plan, base) for plan in plans]
-    found = fit(tuner, _fit_rows(measurements, plans), options)
+    found = _fit(tuner, measurements, plans, options, say)
     moved: float | None = None
     for _ in range(rounds - 1):
         spec = tuner.spec(found.values)
         plans = [plan_of(row, spec) for row in measurements.rows]
         last = found.values
-        found = fit(_from(tuner, last), _fit_rows(measurements, plans), options)
+        found = _fit(_from(tuner, last), measurements, plans, options, say)
         moved = max(max(a, b) / min(a, b) for a, b in zip(last, found.values, strict=True))
         if moved == 1:
             break
@@ -103,12 +108,22 @@ def calibrate(
     return Calibration(base.name, tuner, measurements, found, judged, moved)
 
 
-def _fit_rows(measurements: Measurements, plans: Sequence[Plan]) -> list[FitRow]:
-    return [
+def _fit(
+    tuner: Tuner,
+    measurements: Measurements,
+    plans: Sequence[Plan],
+    options: FitOptions,
+    say: Callable[[str], None],
+) -> Fit:
+    rows = [
         FitRow(plan, row.latency_ns)
         for row, plan in zip(measurements.rows, plans, strict=True)
         if row.use is Use.FIT
     ]
+    say(f"fitting {', '.join(item.name for item in tuner.parameters)} to {len(rows)} rows")
+    found = fit(tuner, rows, options)
+    say(f"tried {found.evaluations} specs")
+    return found
 
 
 def _from(tuner: Tuner, values: Sequence[int]) -> Tuner:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stages.errors import PackageError
 from stages.hardware.spec import HardwareSpec
 from stages.package import Package
-from stages.plan.rules.agreement import check_agreement
 from stages.plan.rules import Violation, check_plan
+from stages.plan.rules.agreement import check_agreement
 
 
 class RefusedPlanError(PackageError):

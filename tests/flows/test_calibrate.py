@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from flows.benchmarks.device_accuracy import read_tables
+from flows.benchmarks.device_accuracy import assess_chip, read_tables, write_page
 from flows.calibrating.plan_source import PlanSource
 from flows.calibrating.subjects import SubjectFinder
 from flows.project.places import Project
+from stages.calibration.fit import FitOptions
 from stages.calibration.measurements import read_measurements
 from stages.calibration.predict import predict
 from stages.errors import InputError, Outcome
@@ -127,3 +129,30 @@ def test_tables_know_their_chip_and_its_judges() -> None:
     }
     assert "rk3588_npu" in tables
     assert not tables["rk3588_npu"].others
+
+
+def test_the_page_of_a_chip_and_what_it_leaves_out(measured: Path, tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    for folder in ("hardware_specs", "measurements", "docs"):
+        (root / folder).mkdir(parents=True)
+    (root / "models").symlink_to(REPOSITORY / "models")
+    shutil.copy(measured.with_name("npu_tiny.yaml"), root / "hardware_specs")
+    text = measured.read_text(encoding="utf-8") + "nobodys_net,int8,3\nseparable_net,w8a16,2\n"
+    (root / "measurements" / "npu_tiny.csv").write_text(text, encoding="utf-8")
+    judged = text.replace("precision,", "precision,used,").replace("fp16,", "fp16,judge,")
+    judged = judged.replace("int8,", "int8,judge,").replace("w8a16,", "w8a16,judge,")
+    (root / "measurements" / "npu_tiny-other.csv").write_text(judged, encoding="utf-8")
+
+    (tables,) = read_tables(root / "measurements")
+    chip = assess_chip(tables, Project(root), 1, FitOptions(starts=1))
+    assert chip.fit is None  # three rows, and five parameters
+    assert [item.row.model for item in chip.rows] == list(MODELS)
+    reasons = {item.row.model: item.reason for item in chip.left_out}
+    assert reasons == {
+        "nobodys_net": "for models/zoo/ has no definition of it",
+        "separable_net": "for the compiler makes no w8a16 recipes",
+    }
+    page = write_page([chip], ["chip_without_spec"], root / "docs").read_text(encoding="utf-8")
+    assert "### Judged only: `npu_tiny-other`" in page
+    assert "nobodys_net (int8)" in page
+    assert (root / "docs" / "device_accuracy" / "npu_tiny.svg").is_file()
