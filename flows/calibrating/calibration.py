@@ -11,8 +11,8 @@ from flows.calibrating.plan_source import PlanSource, Say
 from flows.project.files import write_beside
 from flows.project.places import Project
 from flows.terminal.text_table import make_table, plain_cells
-from stages.calibration.accuracy_page import rounded
 from stages.calibration.calibrate import Calibration, calibrate
+from stages.calibration.figures import rounded
 from stages.calibration.fit import Estimate, FitOptions
 from stages.calibration.measurements import Use, read_measurements
 from stages.calibration.overlay import overlay_text
@@ -47,7 +47,7 @@ def calibrate_files(request: CalibrationRequest, project: Project, say: Say) -> 
     parameters = choose_parameters(document, request.names)
     source = PlanSource(project, measurements, request.jobs, say)
     tuner = Tuner(document, parameters)
-    return calibrate(tuner, measurements, source.plan_of, request.options, request.rounds)
+    return calibrate(tuner, measurements, source.plan_of, request.options, request.rounds, say)
 
 
 def write_overlay(calibration: Calibration, path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stages.calibration.accuracy import ChipAccuracy, JudgeSet, LeftOut, PredictedRow, figures_of
-from stages.calibration.figures import ErrorFigures
+from stages.calibration.figures import ErrorFigures, rounded
 from stages.calibration.measurements import Precision, Use
 from stages.calibration.scatter import Marker, Point, Series, scatter_svg
 
@@ -114,8 +114,7 @@ def _summary_row(chip: ChipAccuracy, precision: Precision, context: Context) -> 
     if aim is not None and judged is not None:
         aimed += ", met" if judged.mape <= aim.mape else ", **missed**"
     alone = [item.leave_one_out for item in chip.regressions(precision)]
-    known = [error for error in alone if error is not None]
-    study = context.study.get(key)
+    best = min((error for error in alone if error is not None), default=None)
     return _table_row(
         chip.spec.name,
         str(precision),
@@ -127,10 +126,19 @@ def _summary_row(chip: ChipAccuracy, precision: Precision, context: Context) -> 
         _percent(everything.largest) if everything else "",
         _rank(everything),
         NO_CASCADES,
-        _percent(min(known)) if known else "too few rows",
-        _percent(study) if study is not None else "",
+        _beaten(best, judged) or "too few rows",
+        _beaten(context.study.get(key), judged),
         str(len(chip.fit.estimates)) if chip.fit is not None else "0",
     )
+
+
+def _beaten(regression: float | None, judged: ErrorFigures | None) -> str:
+    """A regression's error, and whether the device's is smaller."""
+    if regression is None:
+        return ""
+    if judged is None:
+        return _percent(regression)
+    return f"{_percent(regression)}, {'beaten' if judged.mape < regression else '**not beaten**'}"
 
 
 def _chip(chip: ChipAccuracy, plots: str) -> Iterator[str]:
@@ -169,12 +177,6 @@ def _parameters(chip: ChipAccuracy) -> Iterator[str]:
             " to ".join(parameter.text(rounded(end)) for end in ends),
             "; ".join(estimate.warnings),
         )
-
-
-def rounded(value: float) -> int:
-    """A positive number to three digits, at least 1."""
-    scale = int(10 ** max(0, len(str(int(value))) - 3))
-    return int(max(1, round(value / scale) * scale))
 
 
 def _figures(chip: ChipAccuracy) -> Iterator[str]:

@@ -19,6 +19,8 @@ from stages.hardware.load import spec_of
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 
+_SETTLED = 1.03
+
 PlanOf = Callable[[Measurement, HardwareSpec], Plan]
 """Compiles the model of a row for a device."""
 
@@ -58,17 +60,28 @@ class Calibration:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reviewer should know beyond the errors."""
-        return tuple(
+        said = [
             f"{estimate.parameter.name}: {warning}"
             for estimate in self.fit.estimates
             for warning in estimate.warnings
-        )
+        ]
+        if self.moved is not None and self.moved > _SETTLED:
+            said.append(
+                f"the last round still moved a parameter by {100 * (self.moved - 1):.0f} %: "
+                "give more `--rounds`"
+            )
+        return tuple(said)
 
 
 def calibrate(
-    tuner: Tuner, measurements: Measurements, plan_of: PlanOf, options: FitOptions, rounds: int = 1
+    tuner: Tuner,
+    measurements: Measurements,
+    plan_of: PlanOf,
+    options: FitOptions,
+    rounds: int = 1,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Calibration:
-    """Fit a spec's parameters to the rows for the fit, and judge all rows.
+    """Fit a spec's parameters to the rows for the fit, and judge all rows; `say` hears of progress.
 
     Raises:
         InputError: too few rows to fit, or none held out.
@@ -79,13 +92,13 @@ def calibrate(
     _require_rows(measurements, len(tuner.parameters))
     plans = [plan_of(row, base) for row in measurements.rows]
     before = [predict(plan, base) for plan in plans]
-    found = fit(tuner, _fit_rows(measurements, plans), options)
+    found = _fit(tuner, measurements, plans, options, say)
     moved: float | None = None
     for _ in range(rounds - 1):
         spec = tuner.spec(found.values)
         plans = [plan_of(row, spec) for row in measurements.rows]
         last = found.values
-        found = fit(_from(tuner, last), _fit_rows(measurements, plans), options)
+        found = _fit(_from(tuner, last), measurements, plans, options, say)
         moved = max(max(a, b) / min(a, b) for a, b in zip(last, found.values, strict=True))
         if moved == 1:
             break
@@ -95,12 +108,22 @@ def calibrate(
     return Calibration(base.name, tuner, measurements, found, judged, moved)
 
 
-def _fit_rows(measurements: Measurements, plans: Sequence[Plan]) -> list[FitRow]:
-    return [
+def _fit(
+    tuner: Tuner,
+    measurements: Measurements,
+    plans: Sequence[Plan],
+    options: FitOptions,
+    say: Callable[[str], None],
+) -> Fit:
+    rows = [
         FitRow(plan, row.latency_ns)
         for row, plan in zip(measurements.rows, plans, strict=True)
         if row.use is Use.FIT
     ]
+    say(f"fitting {', '.join(item.name for item in tuner.parameters)} to {len(rows)} rows")
+    found = fit(tuner, rows, options)
+    say(f"tried {found.evaluations} specs")
+    return found
 
 
 def _from(tuner: Tuner, values: Sequence[int]) -> Tuner:

@@ -53,6 +53,12 @@ def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     return None if spread == 0 else covariance / math.sqrt(spread)
 
 
+def rounded(value: float) -> int:
+    """A positive number to three digits, at least 1."""
+    scale = int(10 ** max(0, len(str(int(value))) - 3))
+    return int(max(1, round(value / scale) * scale))
+
+
 def _ranks(values: Sequence[float]) -> list[float]:
     order = sorted(range(len(values)), key=lambda index: values[index])
     ranks = [0.0] * len(values)

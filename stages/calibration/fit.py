@@ -32,6 +32,7 @@ _START_SPREAD = 1.0
 _FIRST_STEPS = 6
 _MAX_STEPS = 30
 _TOLERANCE = 1e-4
+_LAST_TOLERANCE = 1e-7
 _TWO_START_TIES = 1e-9
 
 Floats = NDArray[np.float64]
@@ -190,10 +191,10 @@ def _best_of_starts(problem: _Problem, options: FitOptions) -> tuple[Floats, flo
     earliest."""
     best, least = np.empty(0), np.inf
     for start in _starts(problem, options):
-        point, cost = _descend(problem, start, _FIRST_STEPS)
+        point, cost = _descend(problem, start, _FIRST_STEPS, _TOLERANCE)
         if cost < least - _TWO_START_TIES:
             best, least = point, cost
-    return _descend(problem, best, _MAX_STEPS)
+    return _descend(problem, best, _MAX_STEPS, _LAST_TOLERANCE)
 
 
 def _starts(problem: _Problem, options: FitOptions) -> list[Floats]:
@@ -208,7 +209,9 @@ def _starts(problem: _Problem, options: FitOptions) -> list[Floats]:
     return [np.clip(start, low + margin, high - margin) for start in (own, *others)]
 
 
-def _descend(problem: _Problem, start: Floats, steps: int) -> tuple[Floats, float]:
+def _descend(
+    problem: _Problem, start: Floats, steps: int, tolerance: float
+) -> tuple[Floats, float]:
     from scipy.optimize import least_squares
 
     residuals: Callable[[Floats], Floats] = problem.residuals
@@ -219,9 +222,9 @@ def _descend(problem: _Problem, start: Floats, steps: int) -> tuple[Floats, floa
         bounds=problem.bounds,
         loss="soft_l1",
         f_scale=OUTLIER,
-        xtol=_TOLERANCE,
-        ftol=_TOLERANCE,
-        gtol=_TOLERANCE,
+        xtol=tolerance,
+        ftol=tolerance,
+        gtol=tolerance,
         max_nfev=steps,
     )
     return np.asarray(found.x, dtype=np.float64), float(found.cost)

@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from stages.calibration.calibrate import Calibration
-from stages.calibration.figures import ErrorFigures
+from stages.calibration.figures import ErrorFigures, rounded
 from stages.calibration.fit import Estimate
 from stages.calibration.measurements import Use
 from stages.calibration.parameters import Parameter
@@ -27,7 +27,7 @@ def overlay_text(calibration: Calibration) -> str:
         _NOTICE.format(hardware=calibration.hardware),
         f"overlay: {OVERLAY_VERSION}",
         f"hardware: {calibration.hardware}",
-        f"hardware_sha256: {digest}",
+        f"hardware_sha256: {_quoted(digest)}",
         "reviewed: false",
         "values:",
     ]
@@ -46,8 +46,10 @@ def overlay_text(calibration: Calibration) -> str:
 def _value_lines(estimate: Estimate, calibration: Calibration) -> list[str]:
     parameter = estimate.parameter
     starts = {item.name: item.start for item in calibration.tuner.parameters}
-    ends = (max(1, round(estimate.interval.low)), round(estimate.interval.high))
-    ends = (max(parameter.low, ends[0]), min(parameter.high, ends[1]))
+    ends = (
+        rounded(max(parameter.low, estimate.interval.low)),
+        rounded(min(parameter.high, estimate.interval.high)),
+    )
     interval = ", ".join(_scalar(parameter, end) for end in ends)
     lines = []
     for path in parameter.paths:
@@ -78,7 +80,7 @@ def _measurement_lines(calibration: Calibration) -> list[str]:
     return [
         "measurements:",
         f"  file: {_quoted(measurements.path.name)}",
-        f"  sha256: {measurements.sha256}",
+        f"  sha256: {_quoted(measurements.sha256)}",
         f"  fitted_rows: {fitted}",
         f"  held_out_rows: {len(measurements.rows) - fitted}",
     ]

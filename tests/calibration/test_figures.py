@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from stages.calibration.figures import error_figures, relative_error, spearman
+from stages.calibration.figures import error_figures, relative_error, rounded, spearman
 
 
 def test_figures_of_three_rows() -> None:
@@ -39,3 +39,10 @@ def test_lengths_must_agree() -> None:
 def test_spearman_is_scipys(pairs: list[tuple[int, int]]) -> None:
     one, other = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     assert spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.2, 1), (7.6, 8), (1234.5, 1230), (9.876e9, 9_880_000_000)]
+)
+def test_three_digits(value: float, text: int) -> None:
+    assert rounded(value) == text

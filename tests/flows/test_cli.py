@@ -14,7 +14,7 @@ from stages.errors import HardwareSpecError, InputError, Outcome
 from tests.flows.command import REPOSITORY, command_environment, recipe
 
 COMMANDS = ["run", "normalize", "compile", "validate", "benchmark", "gate", "stress", "show",
-            "export", "hardware", "models", "baseline"]  # fmt: skip
+            "export", "hardware", "models", "baseline", "calibrate"]  # fmt: skip
 HEAVY = ("prefect", "dvc", "onnxruntime", "onnxscript", "torch", "onnx", "numpy", "scipy")
 
 
