@@ -139,9 +139,7 @@ def validate(
     return result
 
 
-def _refusal(
-    device: SimulatedDevice, package: Package, package_dir: Path
-) -> tuple[Violation, ...]:
+def _refusal(device: SimulatedDevice, package: Package, package_dir: Path) -> tuple[Violation, ...]:
     """Why the device refuses to load the package; nothing where it is loaded."""
     try:
         device.load(package, package_dir)

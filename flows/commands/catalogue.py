@@ -17,11 +17,11 @@ models_app = typer.Typer(help="Models known by name.", no_args_is_help=True)
 def list_hardware(context: typer.Context) -> None:
     """List the devices in hardware_specs/."""
     from flows.terminal.catalogue_tables import hardware_table
-    from stages.hardware.load import load_spec
+    from stages.hardware.load import load_spec, spec_files
     from stages.hardware.summary import list_row
 
     folder = options(context).project.hardware_specs
-    rows = [list_row(load_spec(path)) for path in sorted(folder.glob("*.yaml"))]
+    rows = [list_row(load_spec(path)) for path in spec_files(folder)]
     options(context).terminal.show(hardware_table(rows))
 
 
@@ -32,9 +32,10 @@ def check_hardware(
 ) -> None:
     """Check a hardware spec; say where it is wrong."""
     from stages.hardware.load import load_spec
+    from stages.hardware.overlay import base_name
     from stages.hardware.summary import summarise
 
-    summary = summarise(load_spec(file), file.stem)
+    summary = summarise(load_spec(file), base_name(file))
     terminal = options(context).terminal
     terminal.result(f"{summary.row.name}: the spec is sound")
     for fact in summary.facts:

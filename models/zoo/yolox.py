@@ -6,10 +6,14 @@ objectness and scores in one tensor, not decoded.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import onnx
 
 from models.zoo.graph import GraphBuilder, Value
 from models.zoo.yolo_blocks import IMAGE, c3, conv, repeats, scaled
+
+Parts = tuple[Value, Value, Value]
 
 SCALES = {"s": (0.33, 0.5), "m": (0.67, 0.75)}
 
@@ -19,11 +23,13 @@ def yolox(scale: str) -> onnx.ModelProto:
     return graph(scale).build()
 
 
-def graph(scale: str) -> GraphBuilder:
-    """The builder of a scale, with its counts."""
+def graph(
+    scale: str, name: str = "", head: Callable[[GraphBuilder, Sequence[Parts]], None] | None = None
+) -> GraphBuilder:
+    """The builder of a scale, with its counts; `head` makes outputs of each level's parts."""
     depth, width = SCALES[scale]
     c1, c2, c3_, c4, c5 = (scaled(channels, width) for channels in (64, 128, 256, 512, 1024))
-    g = GraphBuilder(f"yolox_{scale}")
+    g = GraphBuilder(name or f"yolox_{scale}")
     x = g.conv(g.input("images", IMAGE), c1, 6, 2, "silu", pads=2)
     x = c3(g, conv(g, x, c2, 3, 2), c2, repeats(3, depth))
     p3 = c3(g, conv(g, x, c3_, 3, 2), c3_, repeats(9, depth))
@@ -37,8 +43,12 @@ def graph(scale: str) -> GraphBuilder:
     out3 = c3(g, g.concat([g.upsample(middle), p3]), c3_, n, shortcut=False)
     out4 = c3(g, g.concat([conv(g, out3, c3_, 3, 2), middle]), c4, n, shortcut=False)
     out5 = c3(g, g.concat([conv(g, out4, c4, 3, 2), top]), c5, n, shortcut=False)
-    for level in (out3, out4, out5):
-        g.output(_head(g, level, scaled(256, width)))
+    levels = [_head(g, level, scaled(256, width)) for level in (out3, out4, out5)]
+    if head is not None:
+        head(g, levels)
+    else:
+        for parts in levels:
+            g.output(g.concat(parts))
     return g
 
 
@@ -48,13 +58,13 @@ def _spp(g: GraphBuilder, x: Value, channels: int) -> Value:
     return conv(g, g.concat([y, *pools]), channels)
 
 
-def _head(g: GraphBuilder, x: Value, width: int) -> Value:
+def _head(g: GraphBuilder, x: Value, width: int) -> Parts:
+    """Boxes, objectness and scores of one level."""
     x = conv(g, x, width)
     classes = conv(g, conv(g, x, width, 3), width, 3)
     boxes = conv(g, conv(g, x, width, 3), width, 3)
-    parts = [
+    return (
         conv(g, boxes, 4, act=""),
         conv(g, boxes, 1, act="sigmoid"),
         conv(g, classes, 80, act="sigmoid"),
-    ]
-    return g.concat(parts)
+    )

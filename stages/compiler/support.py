@@ -28,6 +28,7 @@ COMPARISONS = frozenset(
         *(Kind.AND, Kind.OR, Kind.XOR, Kind.NOT, Kind.IS_NAN, Kind.MOD),
     }
 )
+_RESIZE_TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 _WIDEST_BYTES = max(dtype.size_bytes for dtype in DType)
 MAX_REVERSED = 256
 """Transfers that a reversed slice may make: each row is one of its own."""
@@ -131,6 +132,8 @@ def _facts(operator: Operator, types: list[TensorType]) -> Iterator[tuple[str, i
         yield "spatial", types[0].rank - 2
         for extent in operator.integers("kernel"):
             yield "kernel", extent
+    elif operator.kind is Kind.RESIZE:
+        yield "taps", _RESIZE_TAPS[operator.word("mode")]
     for attribute, fact in (("strides", "stride"), ("dilations", "dilation")):
         if attribute in operator.attributes:
             for number in operator.integers(attribute):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stages.errors import PackageError
 from stages.hardware.spec import HardwareSpec
 from stages.package import Package
-from stages.plan.agreement import check_agreement
 from stages.plan.rules import Violation, check_plan
+from stages.plan.rules.agreement import check_agreement
 
 
 class RefusedPlanError(PackageError):
@@ -28,7 +28,7 @@ def admit(package: Package, spec: HardwareSpec) -> None:
     Raises:
         RefusedPlanError: it breaks a rule.
     """
-    plan, graph = package.plan, package.recipe.graph
-    violations = check_plan(plan, spec) or check_agreement(plan, graph, package.weights)
+    plan = package.plan
+    violations = check_plan(plan, spec) or check_agreement(plan, package.recipe, package.weights)
     if violations:
         raise RefusedPlanError(violations)

@@ -12,6 +12,9 @@ from stages.hardware.thermal_consistency import thermal_inconsistencies
 from stages.tensors import LayoutKind
 from stages.units import format_bytes, format_frequency, format_ns
 
+_MOST_LINES = 1 << 22
+_MOST_WAYS = 128
+
 
 def inconsistencies(file: SpecFile) -> Iterator[Refusal]:
     """Everything in the file that contradicts something else in it."""
@@ -94,6 +97,7 @@ def _blocks(core: TensorCoreSection) -> Iterator[Refusal]:
         "blocks_per_instance": core.blocks_per_instance > 1,
         "blocks": bool(core.blocks),
         "max_split_k": core.max_split_k > 1,
+        "group_blocks": core.group_blocks > 0,
         "operand_feed": core.operand_feed is not None,
     }
     if core.dataflow is not Dataflow.BLOCKED:
@@ -188,6 +192,18 @@ def _caches(file: SpecFile) -> Iterator[Refusal]:
             f"{format_bytes(cache.size)} isn't a whole number of sets of {cache.ways} lines of "
             f"{cache.line} B",
             "size is line x ways x sets",
+        )
+    if cache.size // cache.line > _MOST_LINES:
+        yield Refusal(
+            (*key, "size"),
+            f"{format_bytes(cache.size)} are {cache.size // cache.line:,} lines of {cache.line} B",
+            f"a cache has at most {_MOST_LINES:,} lines: check the prefixes",
+        )
+    if cache.ways > _MOST_WAYS:
+        yield Refusal(
+            (*key, "ways"),
+            f"{cache.ways} lines share a set",
+            f"write at most {_MOST_WAYS}: of a fully associative cache too, sets behave alike then",
         )
 
 

@@ -95,6 +95,20 @@ def driven_cycles(core: TensorCore, cycles: int, strides: Iterable[int]) -> int:
     return ceil_div(cycles * core.lanes, core.misaligned_lanes)
 
 
+def gathered_cycles(
+    core: TensorCore, cycles: int, work_groups: int, n: int, strides: Iterable[int], size_bytes: int
+) -> int:
+    """Cycles of a contraction whose input of `size_bytes` is read at these spatial strides.
+
+    An array that reads neighbouring pixels alone has a strided input put together first. The
+    groups of a depthwise convolution aren't for such an array.
+    """
+    depthwise = n == 1 and work_groups > 1
+    if not core.strided_input_bytes or depthwise or all(stride == 1 for stride in strides):
+        return cycles
+    return cycles + ceil_div(size_bytes, core.strided_input_bytes)
+
+
 def _dense_cycles(core: TensorCore, work: _Product) -> int:
     """Cycles of a contraction without the depthwise mode."""
     rate = core.macs_per_cycle[work.dtype]
@@ -170,6 +184,20 @@ def _blocked_cycles(core: TensorCore, work: _Product) -> int:
     )
 
 
+def _dealt(core: TensorCore, work: _Product, of_group: int) -> int:
+    """Blocks that the busiest instance works through, one after the other.
+
+    Kernels of fused attention give each head to few thread blocks, which walk through its rows
+    (TensorRT's fused_multihead_attention kernels: one for a head and a sequence), so a batched
+    product of few groups leaves most instances idle, however large it is.
+    """
+    batched = work.groups > 1 and work.taps == 1
+    if not batched or not 0 < core.group_blocks < of_group:
+        return ceil_div(work.groups * of_group, core.instances)
+    steps = ceil_div(of_group, core.group_blocks)
+    return ceil_div(work.groups * core.group_blocks, core.instances) * steps
+
+
 def _block_shape_cycles(core: TensorCore, work: _Product, rows: int, cols: int, split: int) -> int:
     """Cycles with blocks of rows x cols outputs whose k is split over `split` blocks.
 
@@ -181,9 +209,10 @@ def _block_shape_cycles(core: TensorCore, work: _Product, rows: int, cols: int, 
     """
     rate = core.macs_per_cycle[work.dtype]
     depth = ceil_div(work.k, split)
-    blocks = work.groups * ceil_div(work.m, rows) * ceil_div(work.n, cols) * split
+    of_group = ceil_div(work.m, rows) * ceil_div(work.n, cols) * split
+    blocks = work.groups * of_group
     block = ceil_div(rows * cols * depth * core.instances, rate)
-    multiplying = ceil_div(blocks, core.instances) * block
+    multiplying = _dealt(core, work, of_group) * block
     waves = ceil_div(blocks, core.instances * core.blocks_per_instance)
     if not core.operand_feed_bytes:
         return multiplying + waves * core.fill_cycles

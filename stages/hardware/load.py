@@ -13,6 +13,7 @@ from stages.hardware import spec as contract
 from stages.hardware import vocabulary
 from stages.hardware.consistency import inconsistencies
 from stages.hardware.document import Document, read_document
+from stages.hardware.overlay import OVERLAY_SUFFIX, is_overlay, merged_document
 from stages.hardware.provenance import uncovered
 from stages.hardware.refusals import refuse, schema_refusals
 from stages.hardware.schema import (
@@ -43,17 +44,45 @@ def find_spec(name: str, folder: Path) -> Path:
 
 def spec_names(folder: Path) -> list[str]:
     """The names of the specs in a folder, sorted."""
-    return sorted(path.stem for path in folder.glob("*" + SUFFIX) if path.is_file())
+    return sorted(path.stem for path in spec_files(folder))
+
+
+def spec_files(folder: Path) -> list[Path]:
+    """The files of the specs in a folder, sorted; overlays aren't among them."""
+    return sorted(
+        path
+        for path in folder.glob("*" + SUFFIX)
+        if path.is_file() and not path.name.endswith(OVERLAY_SUFFIX)
+    )
 
 
 def load_spec(path: Path) -> contract.HardwareSpec:
-    """Read and check a hardware spec.
+    """Read and check a hardware spec, or an overlay together with the spec that it is for.
 
     Raises:
         HardwareSpecError: the file can't be read, isn't a sound spec, or needs another compiler;
-            it names file, line, key path, value, and the cure.
+            or the overlay isn't reviewed, or is for another spec. It names file, line, key path,
+            value, and the cure.
     """
     document = read_document(path)
+    if not is_overlay(document):
+        return spec_of(document)
+    try:
+        return spec_of(merged_document(document))
+    except HardwareSpecError as error:
+        if error.where.startswith(str(path)):
+            raise
+        raise HardwareSpecError(
+            error.problem, where=f"{path}, laid over {error.where}", hint=error.hint
+        ) from error
+
+
+def spec_of(document: Document) -> contract.HardwareSpec:
+    """The spec that a document describes.
+
+    Raises:
+        HardwareSpecError: it isn't a sound spec, or needs another compiler.
+    """
     try:
         file = SpecFile.model_validate(document.data)
     except ValidationError as error:
@@ -164,10 +193,13 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         blocks_per_instance=core.blocks_per_instance,
         block_shapes=tuple((rows, cols) for rows, cols in core.blocks),
         max_split_k=core.max_split_k,
+        group_blocks=core.group_blocks,
+        strided_input_bytes=core.strided_input or 0,
         operand_feed_bytes=core.operand_feed or 0,
         default_output_cycles=core.default_output_cycles,
         output_cycles_by_kind=dict(core.output_cycles),
         image_channels=core.image_channels,
+        output_ends=frozenset(core.output_ends),
     )
 
 

@@ -7,7 +7,7 @@ it); the longest one that fits counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from stages.hardware.document import Document, KeyPath, Value, path_text
 from stages.hardware.refusals import Refusal
@@ -18,13 +18,11 @@ _NUMBER = re.compile(r"[+-]?[0-9]")
 
 def uncovered(document: Document, keys: frozenset[str]) -> Iterator[Refusal]:
     """Numbers without a source, and sources without a number."""
-    used: set[str] = set()
     for key_path, value in document.leaves():
         if key_path[0] == "sources":
             continue
-        covering = [prefix for prefix in _prefixes(key_path) if prefix in keys]
-        used.update(covering[-1:])
-        if not covering and _needs_source(key_path, value):
+        covering = covering_key(key_path, keys)
+        if covering is None and _needs_source(key_path, value):
             text = path_text(key_path)
             yield Refusal(
                 key_path,
@@ -32,10 +30,26 @@ def uncovered(document: Document, keys: frozenset[str]) -> Iterator[Refusal]:
                 f"add `{text}: {{mark: inferred, source: ...}}` to sources"
                 " (marks: published, recalled, inferred, fitted)",
             )
-    for key in sorted(keys - used):
+    for key in covers_nothing(document, keys):
         yield Refusal(
             ("sources", key), "covers nothing", "a key path such as `thermal.trips`; or remove it"
         )
+
+
+def covers_nothing(document: Document, keys: frozenset[str]) -> list[str]:
+    """The keys of `sources`, sorted, that are the longest fit of no value."""
+    used = {
+        covering_key(key_path, keys)
+        for key_path, _ in document.leaves()
+        if key_path[0] != "sources"
+    }
+    return sorted(keys - used)
+
+
+def covering_key(key_path: KeyPath, keys: Container[str]) -> str | None:
+    """The longest of the keys that is the path or a beginning of it; None where none is."""
+    covering = [prefix for prefix in _prefixes(key_path) if prefix in keys]
+    return covering[-1] if covering else None
 
 
 def _needs_source(key_path: KeyPath, value: Value) -> bool:

@@ -181,10 +181,13 @@ class TensorCoreSection(Section):
     blocks_per_instance: Count = 1
     blocks: list[BlockShape] = []
     max_split_k: Count = 1
+    group_blocks: CountOrZero = 0
+    strided_input: Size | None = None
     operand_feed: Size | None = None
     default_output_cycles: Cycles = 0
     output_cycles: dict[OperatorKind, SomeCycles] = {}
     image_channels: CountOrZero = 0
+    output_ends: list[OperatorKind] = []
 
 
 class VectorSection(Section):

@@ -45,12 +45,17 @@ class TensorCore:
 
     A `blocked` core keeps `blocks_per_instance` blocks of an instance in flight. It may take
     `block_shapes` besides rows x cols, and split k over up to `max_split_k` blocks.
-    `operand_feed_bytes` a cycle reach all of its instances (0: as many as they take).
+    `operand_feed_bytes` a cycle reach all of its instances (0: as many as they take), and at most
+    `group_blocks` blocks work on one group of a batched product at once (0: any number).
+
+    `strided_input_bytes` a cycle are gathered for a convolution with a stride, before an array
+    that reads only neighbours can start (0: it reads at any stride).
 
     Results drain in blocks of `cols` one-byte channels; `output_cycles_by_kind` is what a block
     takes where the output stage does that kind, `default_output_cycles` where it does none of
     them (0: draining is never the slower). A convolution of at most `image_channels` input
-    channels reads its input row-major, as an image comes.
+    channels reads its input row-major, as an image comes. Behind a kind in `output_ends` the output
+    stage only changes the number format.
     """
 
     dataflow: Dataflow
@@ -75,9 +80,12 @@ class TensorCore:
     block_shapes: tuple[tuple[int, int], ...] = ()
     max_split_k: int = 1
     operand_feed_bytes: int = 0
+    group_blocks: int = 0
+    strided_input_bytes: int = 0
     default_output_cycles: int = 0
     output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
     image_channels: int = 0
+    output_ends: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,8 @@ class OperatorSupport:
     """An operator kind that an engine runs, for operands of these types and within these limits.
 
     `limits` bounds facts of the operator, inclusive at both ends: `rank`, `kernel`, `stride`,
-    `dilation`, `group`, `spatial` (number of spatial axes), `extent`.
+    `dilation`, `group`, `spatial` (number of spatial axes), `extent`, `taps` (elements along an
+    axis from which a resize makes one: 1 where it copies, 2 where it is linear, 4 where cubic).
     """
 
     engine: str

@@ -56,6 +56,7 @@ LIMITS = {
     "stride": SPATIAL,
     "dilation": SPATIAL - {"average_pool"},
     "group": frozenset({"conv", "conv_transpose"}),
+    "taps": frozenset({"resize"}),
 }
 """The facts of an operator that a limit can bound, and the kinds that have them."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,9 +17,18 @@ from stages.hardware.cost import contraction_cycles, host_cycles, transfer_cost,
 from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.hardware.summary import summarise
-from tests.hardware.specs import TINY
+from stages.plan.costs import Role, instruction_costs
+from tests.device.plans import copy as copy_of
+from tests.device.plans import plan, region
+from tests.hardware.specs import TINY, with_optional_keys
 
 BASE = yaml.safe_load(TINY)
+PLAN = plan(
+    (
+        copy_of(region("ddr", 0, (64, 8), strides=(512, 2)), region("sram", 0, (64, 8))),
+        copy_of(region("sram", 0, (64, 8)), region("ddr", 0, (64, 8), strides=(512, 2))),
+    )
+)
 JUNK = st.one_of(
     st.none(),
     st.booleans(),
@@ -51,6 +61,9 @@ def paths_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 PATHS = paths_of(BASE)
+with TemporaryDirectory() as _folder:
+    RICH = yaml.safe_load(with_optional_keys(Path(_folder)).read_text(encoding="utf-8"))
+OPTIONAL = [path for path in paths_of(RICH) if path not in set(PATHS)]
 
 
 def exercise(spec: HardwareSpec) -> None:
@@ -61,16 +74,28 @@ def exercise(spec: HardwareSpec) -> None:
     assert vector_cycles(spec.vector, ["softmax"], 1000, 2) >= 1
     assert transfer_cost(spec, 1000, 100, "ddr", "sram").channel_cycles >= 1
     assert host_cycles(spec, 1, 1000, 1000, 1000) >= 1
+    costs = instruction_costs(PLAN, spec)
+    assert all(
+        cycles >= 1
+        for cycles, role in zip(costs.cycles, costs.roles, strict=True)
+        if role is Role.TRANSFER
+    )
 
 
 @settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.sampled_from(PATHS), JUNK, st.sampled_from(["replace", "remove", "rename"]))
+@given(
+    st.tuples(st.just(BASE), st.sampled_from(PATHS))
+    | st.tuples(st.just(RICH), st.sampled_from(OPTIONAL)),
+    JUNK,
+    st.sampled_from(["replace", "remove", "rename"]),
+)
 def test_one_change_is_read_or_refused(
-    tmp_path: Path, where: tuple[Any, ...], junk: Any, how: str
+    tmp_path: Path, case: tuple[Any, tuple[Any, ...]], junk: Any, how: str
 ) -> None:
-    data = copy.deepcopy(BASE)
+    base, where = case
+    data = copy.deepcopy(base)
     parent = data
     for key in where[:-1]:
         parent = parent[key]

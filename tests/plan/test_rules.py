@@ -129,6 +129,18 @@ def column(start: int, stop: int) -> object:
     return replace(box, strides=X_DDR.strides)
 
 
+def restrided(axis: int, stride: int) -> Plan:
+    """x copied from a view with another stride, to a place of its own."""
+    shape = (1, 8, 2, 2) if axis else (2, 8, 2, 2)
+    strides = list(replace(X_DDR, shape=shape).strides)
+    strides[axis] = stride
+    source = replace(X_DDR, shape=shape, strides=tuple(strides))
+    sink = region(SRAM, 0x4000, shape, NHWC)
+    plan = append(copy("dma0", source, sink))
+    buffer = Buffer("free", SRAM, 0x4000, sink.size_bytes, Lifetime.SCOPED, 26, 27)
+    return replace(plan, buffers=(*plan.buffers, buffer))
+
+
 def tc(**fields: object) -> HardwareSpec:
     """The spec with another tensor core."""
     spec = small_spec()
@@ -229,6 +241,12 @@ BROKEN: dict[str, list[Callable[[], Plan | Case]]] = {
         lambda: append(copy("dma0", replace(X_DDR, strides=(-1, 2, 2, 2)), X_DDR)),
         lambda: append(copy("dma0", replace(X_DDR, shape=(1, 8)), X_DDR)),
         lambda: append(copy("dma0", replace(X_DDR, address=1 << 80), X_DDR)),
+    ],
+    "elements": [
+        lambda: restrided(0, 0),
+        lambda: restrided(1, 24),
+        lambda: restrided(2, 8),
+        lambda: restrided(2, 17),
     ],
     "align": [
         lambda: moved_rows(8),

@@ -115,6 +115,7 @@ class _Grower:
                 or reader.kind is Kind.DEQUANTIZE
                 or self.graph.types[reader.outputs[0]].shape != self.graph.types[value].shape
                 or not self._can_follow(reader, engine)
+                or not self._can_pass_on(chain[-1], reader, engine)
                 or len(operands) > _MAX_OPERANDS + len(chain)
             ):
                 return chain
@@ -124,6 +125,11 @@ class _Grower:
         if engine is Engine.TENSOR_CORE:
             return reader.kind in self.spec.tensor_core.output_stage
         return engine_of(reader, self.spec) is engine
+
+    def _can_pass_on(self, last: Operator, reader: Operator, engine: Engine) -> bool:
+        """Whether the output stage has anything behind `last` but a change of number format."""
+        ends = engine is Engine.TENSOR_CORE and last.kind in self.spec.tensor_core.output_ends
+        return not ends or reader.kind in (Kind.QUANTIZE, Kind.CAST)
 
     def _with_feeders(self, chain: Sequence[Operator]) -> list[Operator]:
         """A pointwise chain with the pointwise operators that only it reads, in the graph's order:

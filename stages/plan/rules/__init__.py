@@ -6,7 +6,7 @@ from itertools import islice
 
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
-from stages.plan.rules.addresses import align, bounds, region
+from stages.plan.rules.addresses import align, bounds, elements, region
 from stages.plan.rules.arithmetic import contraction, epilogue, support
 from stages.plan.rules.buffers import buffer, live, overlap, peak
 from stages.plan.rules.contents import constants, unwritten
@@ -24,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     queue,
     operands,
     region,
+    elements,
     align,
     bounds,
     buffer,

@@ -9,7 +9,7 @@ import numpy as np
 from stages.plan.instructions import Binding, Opcode, Plan, Region
 from stages.plan.rules.facts import Facts, instruction_regions, malformed
 from stages.plan.rules.violation import Finding, Findings, say_range, say_region
-from stages.plan.syntax import form_of, print_name
+from stages.plan.syntax import Form, form_of, print_name
 
 
 def region(facts: Facts) -> Findings:
@@ -67,6 +67,42 @@ def align(facts: Facts) -> Findings:
                 else "place the region at a multiple of its element size",
                 index,
             )
+
+
+def elements(facts: Facts) -> Findings:
+    """The elements of a region lie apart, each where elements of its type lie.
+
+    No two elements of one region share a byte, and every stride over more than one element is a
+    multiple of the element's size: what repeats a value is a kernel, not a region.
+
+    Cure: mend the strides.
+    """
+    known: dict[Form, str] = {}
+    for place, index, item in _all_regions(facts.plan):
+        form = form_of(item)
+        if form not in known:
+            known[form] = "" if malformed(item, facts.memories) else _crowded(item)
+        if known[form]:
+            yield Finding(
+                f"{place} has a region {say_region(item)} by strides {list(item.strides)}: "
+                f"{known[form]}",
+                "mend the strides: every element has bytes of its own",
+                index,
+            )
+
+
+def _crowded(item: Region) -> str:
+    """How elements get in each other's way; nothing where each axis steps over all within it."""
+    size = item.dtype.size_bytes
+    axes = zip(item.strides, item.physical_shape, strict=True)
+    span = size
+    for stride, extent in sorted(axis for axis in axes if axis[1] > 1):
+        if stride % size:
+            return f"{stride} is no multiple of {size} B"
+        if stride < span:
+            return f"{stride} steps into the {span} B before it"
+        span += (extent - 1) * stride
+    return ""
 
 
 def bounds(facts: Facts) -> Findings:

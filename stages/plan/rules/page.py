@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from inspect import cleandoc
 
-from stages.plan.rules import REPORTED, RULES, Rule, rule_name
+from stages.plan.rules import REPORTED, RULES, rule_name
+from stages.plan.rules.agreement import AGREEMENTS, agreement_name
 
 _HEAD = f"""\
 # Plan rules
 
-Every compile checks its plan against these rules, and `recipe validate` checks it again. They are
-worked out from the plan and the hardware spec alone, and share no code with the compiler. A message
+The simulated device checks a plan against these rules each time it loads one, for `recipe validate`,
+`recipe benchmark` and `recipe stress` alike, and runs nothing that breaks one. They are worked out from the plan and the hardware spec alone, and share no code with the compiler. A message
 begins with the rule's name, says what is wrong and where, and ends with the cure. At most
 {REPORTED} breaches of one rule are reported.
 
@@ -18,14 +19,26 @@ This page is made from the rules' docstrings: `python -m stages.plan.rules > doc
 """
 
 
+_AGREEMENT = """\
+# Package rules
+
+A legal plan may be that of another model. A package's plan is also held against its recipe and its
+weights, by the names that operators, values and constants have in all of them. What these rules
+can't see, such as two tiles of one value exchanged, shows in the numbers: `recipe validate`
+compares every output with the model's.
+"""
+
+
 def rules_page() -> str:
     """The whole page, as Markdown."""
-    return "\n".join([_HEAD, *(_section(rule) for rule in RULES)])
+    plan_rules = [_section(rule_name(rule), rule.__doc__) for rule in RULES]
+    package_rules = [_section(agreement_name(rule), rule.__doc__) for rule in AGREEMENTS]
+    return "\n".join([_HEAD, *plan_rules, _AGREEMENT, *package_rules])
 
 
-def _section(rule: Rule) -> str:
-    text = cleandoc(rule.__doc__ or "")
+def _section(name: str, docstring: str | None) -> str:
+    text = cleandoc(docstring or "")
     first, _, rest = text.partition("\n\n")
     body = rest.replace("Cure: ", "**Cure:** ")
     title = " ".join(first.split())
-    return f"## {rule_name(rule)}\n\n**{title}**\n\n{body}\n" if body else f"## {title}\n"
+    return f"## {name}\n\n**{title}**\n\n{body}\n" if body else f"## {title}\n"

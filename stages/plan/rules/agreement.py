@@ -15,6 +15,7 @@ from stages.plan.rules import REPORTED
 from stages.plan.rules.facts import LiveBuffers
 from stages.plan.rules.violation import Finding, Findings, Violation
 from stages.plan.syntax import print_name
+from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, TensorType
@@ -49,21 +50,26 @@ JOINS: Mapping[Kind, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Matter:
-    """What is judged: a plan, the graph of its recipe, and the data of its constants."""
+    """What is judged: a plan, its recipe, and the data of its constants."""
 
     plan: Plan
-    graph: Graph
+    recipe: Recipe
     weights: Mapping[str, Array]
+
+    @property
+    def graph(self) -> Graph:
+        """The recipe's operators and values."""
+        return self.recipe.graph
 
 
 Agreement = Callable[[Matter], Findings]
 
 
 def check_agreement(
-    plan: Plan, graph: Graph, weights: Mapping[str, Array]
+    plan: Plan, recipe: Recipe, weights: Mapping[str, Array]
 ) -> tuple[Violation, ...]:
-    """Every way in which a plan isn't one of this graph, for a plan that breaks no plan rule."""
-    matter = Matter(plan, graph, weights)
+    """Every way in which a plan isn't one of this recipe, for a plan that breaks no plan rule."""
+    matter = Matter(plan, recipe, weights)
     return tuple(
         Violation(agreement_name(rule), finding.message, finding.hint, finding.instruction)
         for rule in AGREEMENTS
@@ -212,6 +218,31 @@ def _made_elements(plan: Plan) -> tuple[dict[str, int], set[str]]:
     return made, inside
 
 
+def groups(matter: Matter) -> Findings:
+    """Instructions belong to the group whose operators they compute, which is launched once.
+
+    The first compute instruction of a group carries the driver's launch, and no other does: a
+    group that isn't launched would cost too little.
+
+    Cure: recompile.
+    """
+    plan = matter.plan
+    members = {group.name: {*group.operators} for group in matter.recipe.groups}
+    known = {operator.name for operator in matter.graph.operators}
+    begun: set[str] = set()
+    for index, row in enumerate(plan.instructions):
+        if row.kernel < 0:
+            continue
+        computed = {operator.name for operator in plan.kernels[row.kernel].operators} & known
+        if not computed <= members.get(row.group, set()):
+            yield _stale(f"instruction {index} computes operators of another group than "
+                         f"{row.group!r}", index)  # fmt: skip
+        elif row.launch == (row.group in begun):
+            said = "is launched again" if row.launch else "begins without a launch"
+            yield _stale(f"group {row.group!r} {said} at instruction {index}", index)
+        begun.add(row.group)
+
+
 def values(matter: Matter) -> Findings:
     """What an instruction reads as a value is where that value was put.
 
@@ -297,4 +328,4 @@ def _named(names: Iterator[str] | tuple[str, ...]) -> str:
     return ", ".join(f"%{print_name(name)}" for name in names) or "none"
 
 
-AGREEMENTS: tuple[Agreement, ...] = (interface, constants, operators, values)
+AGREEMENTS: tuple[Agreement, ...] = (interface, constants, operators, groups, values)

@@ -1,0 +1,158 @@
+"""`make bench`: how far the simulated device errs against published latencies.
+
+For each file in measurements/ whose chip has a spec: every network compiled, the spec's fitted
+parameters fitted to half of the rows, all rows predicted. Writes docs/device_accuracy.md and a
+scatter plot a chip. Plans are cached by what they were made from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.calibrating.plan_source import PlanSource
+from flows.calibrating.subjects import SubjectFinder
+from flows.project.files import write_beside
+from flows.project.places import Project, find_project
+from stages.calibration.accuracy import ChipAccuracy, CompiledRow, LeftOut, assess
+from stages.calibration.accuracy_page import Aim, Context, accuracy_page, chip_plot
+from stages.calibration.fit import FitOptions
+from stages.calibration.measurements import Measurements, Precision, read_measurements
+from stages.calibration.parameters import choose_parameters
+from stages.calibration.predict import Tuner, read_base
+from stages.errors import InputError
+from stages.hardware.load import spec_names, spec_of
+
+_PAGE, _PLOTS = "device_accuracy.md", "device_accuracy"
+_SPEARMAN = 0.97
+_EIGHT, _TEN, _TWELVE, _TWENTY = (Aim(mape, _SPEARMAN) for mape in (0.08, 0.10, 0.12, 0.20))
+_AIMS: Mapping[tuple[str, Precision], Aim] = {
+    ("rk3588_npu", Precision.FP16): _EIGHT,
+    ("rk3588_npu", Precision.INT8): _EIGHT,
+    ("rk3576_npu", Precision.FP16): _EIGHT,
+    ("rk3576_npu", Precision.INT8): _EIGHT,
+    ("nvidia_t4", Precision.FP16): _TEN,
+    ("nvidia_t4", Precision.INT8): _TEN,
+    ("nvidia_a100", Precision.FP16): _TEN,
+    ("nvidia_a100", Precision.INT8): _TEN,
+    ("qualcomm_htp_v73", Precision.FP16): _TWELVE,
+    ("qualcomm_htp_v73", Precision.INT8): _TWENTY,
+    ("edge_tpu", Precision.INT8): _TWENTY,
+}
+_STUDY: Mapping[tuple[str, Precision], float] = {
+    ("rk3576_npu", Precision.INT8): 0.086,
+    ("rk3588_npu", Precision.INT8): 0.130,
+    ("qualcomm_htp_v73", Precision.FP16): 0.192,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The measurements of a chip: those that a fit may see, and those that only judge, by name."""
+
+    hardware: str
+    own: Measurements
+    others: Mapping[str, Measurements]
+
+
+def read_tables(folder: Path) -> list[Tables]:
+    """All files of a folder: CHIP.csv with its CHIP-OTHER.csv, sorted by chip.
+
+    Raises:
+        InputError: a file is wrong.
+    """
+    files = sorted(folder.glob("*.csv"))
+    own = [path for path in files if "-" not in path.stem]
+    return [
+        Tables(
+            path.stem,
+            read_measurements(path),
+            {
+                other.stem: read_measurements(other)
+                for other in files
+                if other.stem.startswith(path.stem + "-")
+            },
+        )
+        for path in own
+    ]
+
+
+def assess_chip(tables: Tables, project: Project, jobs: int, options: FitOptions) -> ChipAccuracy:
+    """Compiles, fits and judges one chip."""
+    document = read_base(project.hardware_specs / f"{tables.hardware}.yaml")
+    tuner = Tuner(document, choose_parameters(document, []))
+    rows, left_out = compile_rows(tables.own, tuner, project, jobs)
+    others = {
+        name: compile_rows(measurements, tuner, project, jobs)
+        for name, measurements in tables.others.items()
+    }
+    return assess(tuner, rows, left_out, others, options)
+
+
+def compile_rows(
+    measurements: Measurements, tuner: Tuner, project: Project, jobs: int
+) -> tuple[list[CompiledRow], list[LeftOut]]:
+    """The rows with their plans, and those that have none, with the reason."""
+    spec = spec_of(tuner.document)
+    finder = SubjectFinder(project, measurements.path.parent)
+    source = PlanSource(project, measurements, jobs, _say)
+    known, left_out = [], []
+    for row in measurements.rows:
+        if row.precision is Precision.W8A16:
+            left_out.append(LeftOut(row, "for the compiler makes no w8a16 recipes"))
+            continue
+        try:
+            finder.find(row.model, measurements.where(row))
+            known.append(row)
+        except InputError:
+            left_out.append(LeftOut(row, "for models/zoo/ has no definition of it"))
+    refused = source.prepare_what_compiles(known, spec)
+    left_out += [LeftOut(row, f"for it doesn't compile: {why}") for row, why in refused.items()]
+    rows = [CompiledRow(row, source.compiled(row, spec)) for row in known if row not in refused]
+    return rows, left_out
+
+
+def write_page(chips: Sequence[ChipAccuracy], without_spec: Sequence[str], docs: Path) -> Path:
+    """Writes the page and its plots."""
+    plots = docs / _PLOTS
+    plots.mkdir(parents=True, exist_ok=True)
+    for chip in chips:
+        plot = chip_plot(chip)
+        if plot is not None:
+            write_beside(plots / f"{chip.spec.name}.svg", plot.encode())
+    context = Context(_AIMS, _STUDY, without_spec)
+    write_beside(docs / _PAGE, accuracy_page(chips, context, _PLOTS).encode())
+    return docs / _PAGE
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main() -> None:
+    """Measures and writes the page."""
+    parser = argparse.ArgumentParser(prog="python -m flows.benchmarks.device_accuracy")
+    parser.add_argument("--chips", nargs="+", help="specs; else all that are measured")
+    parser.add_argument("--docs", type=Path, help="the folder for the page; else docs/")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--starts", type=int, default=2)
+    chosen = parser.parse_args()
+    project = find_project()
+    specs = spec_names(project.hardware_specs)
+    tables = read_tables(project.root / "measurements")
+    wanted = [item for item in tables if not chosen.chips or item.hardware in chosen.chips]
+    options = FitOptions(starts=chosen.starts)
+    chips = [
+        assess_chip(item, project, chosen.jobs, options)
+        for item in wanted
+        if item.hardware in specs
+    ]
+    without = [item.hardware for item in wanted if item.hardware not in specs]
+    _say(f"written to {write_page(chips, without, chosen.docs or project.root / 'docs')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Where the models of measurements come from, and a calibration of files."""

@@ -1,0 +1,282 @@
+"""The page that says how far the simulated device errs: Markdown, the same facts the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from stages.calibration.accuracy import ChipAccuracy, JudgeSet, LeftOut, PredictedRow, figures_of
+from stages.calibration.figures import ErrorFigures
+from stages.calibration.measurements import Precision, Use
+from stages.calibration.scatter import Marker, Point, Series, scatter_svg
+
+_NS_PER_MS = 1e6
+_MARKERS = {
+    Precision.FP16: Marker.CIRCLE,
+    Precision.INT8: Marker.SQUARE,
+    Precision.W8A16: Marker.TRIANGLE,
+}
+NO_CASCADES = "none yet"
+"""What stands in the column of cascades: the compiler doesn't make any."""
+
+_INTRODUCTION = """\
+# How far the simulated device errs
+
+Made by `make bench` (`python -m flows.benchmarks.device_accuracy`) from the published latencies in
+`measurements/` and the networks in `models/zoo/`; `recipe calibrate` does the same for any chip.
+
+Each network is compiled for the shipped spec, layer by layer as the vendors' compilers do it.
+Then the parameters that the spec marks as fitted, at most six and the same for every network, are
+fitted to half of the rows (**fit**) and judged on the others (**judge**); which is which was
+decided before (`measurements/README.md`). *Predicted* is jitter-free, submission included;
+*shipped* is the error of the spec as it is in the project. MAPE is the mean absolute error relative
+to what was published.
+
+The device must beat two regressions on a network's multiply-accumulates, parameters and
+activations, which know nothing of layers: `log_linear` and `linear`, see
+`stages/calibration/regression.py`. An earlier study of these tables, on networks of its own choice,
+reached the errors under *study*.
+
+*With cascades* is for plans that keep several layers' tiles on the chip. The compiler doesn't make
+such plans yet, so the column is empty, and all figures are without.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the project wants of a chip: the MAPE of the rows that judge, 1 is 100 %."""
+
+    mape: float
+    spearman: float
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the page says beside the measurements: aims by (spec, precision), the mean errors that
+    an earlier study's regressions had, and chips without a spec yet."""
+
+    aims: Mapping[tuple[str, Precision], Aim]
+    study: Mapping[tuple[str, Precision], float]
+    without_spec: Sequence[str]
+
+
+def accuracy_page(chips: Sequence[ChipAccuracy], context: Context, plots: str) -> str:
+    """The whole page; `plots` is the folder of the scatter plots, relative to it."""
+    lines = [_INTRODUCTION, *_summary(chips, context), ""]
+    for chip in chips:
+        lines += [*_chip(chip, plots), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def chip_plot(chip: ChipAccuracy) -> str | None:
+    """The scatter plot of a chip, SVG; None where no row could be predicted."""
+    series = [
+        Series(
+            str(precision),
+            _MARKERS[precision],
+            tuple(_point(item) for item in chip.rows if item.row.precision is precision),
+        )
+        for precision in chip.precisions
+    ]
+    if not series:
+        return None
+    return scatter_svg(f"{chip.spec.name}: predicted over measured latency", series)
+
+
+def _point(item: PredictedRow) -> Point:
+    return Point(
+        item.row.model,
+        item.row.latency_ns / _NS_PER_MS,
+        item.predicted_ns / _NS_PER_MS,
+        item.row.use is Use.JUDGE,
+    )
+
+
+def _summary(chips: Sequence[ChipAccuracy], context: Context) -> Iterator[str]:
+    yield from _table_head(
+        "spec", "precision", "rows", "MAPE judge", "aim", "MAPE fit", "MAPE all", "largest",
+        "Spearman", "with cascades", "best regression", "study", "parameters",
+    )  # fmt: skip
+    for chip in chips:
+        for precision in chip.precisions:
+            yield _summary_row(chip, precision, context)
+    if context.without_spec:
+        yield ""
+        yield f"Measured, but without a spec here: {', '.join(context.without_spec)}."
+
+
+def _summary_row(chip: ChipAccuracy, precision: Precision, context: Context) -> str:
+    key = (chip.spec.name, precision)
+    judged = figures_of(chip.rows, precision, Use.JUDGE)
+    everything = figures_of(chip.rows, precision, None)
+    aim = context.aims.get(key)
+    aimed = f"≤ {100 * aim.mape:.0f} %" if aim is not None else ""
+    if aim is not None and judged is not None:
+        aimed += ", met" if judged.mape <= aim.mape else ", **missed**"
+    alone = [item.leave_one_out for item in chip.regressions(precision)]
+    known = [error for error in alone if error is not None]
+    study = context.study.get(key)
+    return _table_row(
+        chip.spec.name,
+        str(precision),
+        str(everything.count if everything else 0),
+        _mape(judged),
+        aimed,
+        _mape(figures_of(chip.rows, precision, Use.FIT)),
+        _mape(everything),
+        _percent(everything.largest) if everything else "",
+        _rank(everything),
+        NO_CASCADES,
+        _percent(min(known)) if known else "too few rows",
+        _percent(study) if study is not None else "",
+        str(len(chip.fit.estimates)) if chip.fit is not None else "0",
+    )
+
+
+def _chip(chip: ChipAccuracy, plots: str) -> Iterator[str]:
+    yield f"## {chip.spec.name}: {chip.spec.chip}"
+    yield ""
+    if chip.rows:
+        name = chip.spec.name
+        yield f"![Predicted over measured latency of {name}]({plots}/{name}.svg)"
+        yield ""
+        yield from _parameters(chip)
+        yield ""
+        yield from _figures(chip)
+        yield ""
+        yield from _rows(chip.rows)
+    yield from _left_out(chip.left_out)
+    for judge_set in chip.judge_sets:
+        yield ""
+        yield from _judge_set(judge_set)
+
+
+def _parameters(chip: ChipAccuracy) -> Iterator[str]:
+    if chip.fit is None:
+        yield f"Nothing was fitted ({chip.unfitted}): all figures are the shipped spec's."
+        return
+    yield from _table_head("parameter", "shipped", "fitted", "95 % interval", "")
+    for estimate in chip.fit.estimates:
+        parameter = estimate.parameter
+        ends = [
+            max(float(parameter.low), estimate.interval.low),
+            min(float(parameter.high), estimate.interval.high),
+        ]
+        yield _table_row(
+            f"`{parameter.name}`",
+            parameter.text(parameter.start),
+            parameter.text(estimate.value),
+            " to ".join(parameter.text(rounded(end)) for end in ends),
+            "; ".join(estimate.warnings),
+        )
+
+
+def rounded(value: float) -> int:
+    """A positive number to three digits, at least 1."""
+    scale = int(10 ** max(0, len(str(int(value))) - 3))
+    return int(max(1, round(value / scale) * scale))
+
+
+def _figures(chip: ChipAccuracy) -> Iterator[str]:
+    yield from _table_head(
+        "precision", "rows", "count", "MAPE", "largest", "Spearman", "shipped MAPE",
+        *(f"{item.form} MAPE" for item in chip.regressions(chip.precisions[0])),
+    )  # fmt: skip
+    several = len(chip.precisions) > 1
+    for precision in (*chip.precisions, *([None] if several else [])):
+        for use in (Use.FIT, Use.JUDGE, None):
+            figures = figures_of(chip.rows, precision, use)
+            yield _table_row(
+                str(precision or "any"),
+                str(use or "all"),
+                str(figures.count if figures else 0),
+                _mape(figures),
+                _percent(figures.largest) if figures else "",
+                _rank(figures),
+                _mape(figures_of(chip.rows, precision, use, shipped=True)),
+                *_regressions(chip, precision, use),
+            )
+    yield ""
+    yield (
+        "The regressions' errors stand beside the rows that they are comparable with: fitted to "
+        "`fit` and judged on `judge`, and leaving one row out at a time for `all`."
+    )
+
+
+def _regressions(chip: ChipAccuracy, precision: Precision | None, use: Use | None) -> Iterator[str]:
+    for item in chip.regressions(precision or chip.precisions[0]):
+        error = {Use.JUDGE: item.held_out, None: item.leave_one_out}.get(use)
+        yield "" if precision is None or error is None else _percent(error)
+
+
+def _rows(rows: Sequence[PredictedRow]) -> Iterator[str]:
+    yield from _table_head(
+        "model", "precision", "used to", "published", "predicted", "error", "with cascades",
+        "operators on the host",
+    )  # fmt: skip
+    for item in sorted(rows, key=lambda item: (item.row.precision, item.row.model)):
+        yield _table_row(
+            item.row.model,
+            str(item.row.precision),
+            str(item.row.use),
+            _milliseconds(item.row.latency_ns),
+            _milliseconds(item.predicted_ns),
+            f"{100 * item.error:+.1f} %",
+            NO_CASCADES,
+            str(item.fallbacks) if item.fallbacks else "",
+        )
+
+
+def _left_out(left_out: Sequence[LeftOut]) -> Iterator[str]:
+    reasons: dict[str, list[str]] = {}
+    for item in left_out:
+        reasons.setdefault(item.reason, []).append(f"{item.row.model} ({item.row.precision})")
+    for reason, names in sorted(reasons.items()):
+        yield ""
+        yield f"Left out, {reason}: {', '.join(sorted(names))}."
+
+
+def _judge_set(judge_set: JudgeSet) -> Iterator[str]:
+    yield f"### Judged only: `{judge_set.name}`"
+    yield ""
+    if judge_set.rows:
+        yield from _table_head("precision", "rows", "MAPE", "largest", "Spearman", "bias")
+        present = {item.row.precision for item in judge_set.rows}
+        for precision in (item for item in Precision if item in present):
+            rows = [item for item in judge_set.rows if item.row.precision is precision]
+            figures = figures_of(rows, None, None)
+            bias = sum(item.error for item in rows) / len(rows)
+            yield _table_row(
+                str(precision),
+                str(len(rows)),
+                _mape(figures),
+                _percent(figures.largest) if figures else "",
+                _rank(figures),
+                f"{100 * bias:+.1f} %",
+            )
+    yield from _left_out(judge_set.left_out)
+
+
+def _table_head(*columns: str) -> Iterator[str]:
+    yield _table_row(*columns)
+    yield f"|{' --- |' * len(columns)}"
+
+
+def _table_row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _mape(figures: ErrorFigures | None) -> str:
+    return _percent(figures.mape) if figures is not None else ""
+
+
+def _rank(figures: ErrorFigures | None) -> str:
+    return "" if figures is None or figures.spearman is None else f"{figures.spearman:.3f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _milliseconds(latency_ns: float) -> str:
+    return f"{latency_ns / _NS_PER_MS:.3f} ms"

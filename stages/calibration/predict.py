@@ -1,0 +1,64 @@
+"""What the simulated device says a plan takes, and specs with other values to ask it with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stages.calibration.parameters import Parameter
+from stages.hardware.cost import cycles_to_nanoseconds
+from stages.hardware.document import Document, KeyPath, read_document
+from stages.hardware.load import spec_of
+from stages.hardware.overlay import LaidValue, with_values
+from stages.hardware.spec import HardwareSpec
+from stages.plan.instructions import Plan
+from stages.plan.timing import plan_cycles
+
+
+def predict(plan: Plan, spec: HardwareSpec) -> int:
+    """Nanoseconds of one inference without jitter, at the nominal clock, submission included."""
+    return cycles_to_nanoseconds(spec, plan_cycles(plan, spec))
+
+
+@dataclass(frozen=True, slots=True)
+class Tuner:
+    """A spec's document and the parameters that may move in it.
+
+    A spec with other values is made as an overlay would make it, from the texts that stand in the
+    YAML, so that what was fitted is what is loaded later.
+    """
+
+    document: Document
+    parameters: tuple[Parameter, ...]
+
+    def laid(self, values: Sequence[int]) -> dict[KeyPath, str | int]:
+        """What YAML holds at every key that the parameters set; `values` in their order."""
+        return {
+            path: parameter.yaml(value)
+            for parameter, value in zip(self.parameters, values, strict=True)
+            for path in parameter.paths
+        }
+
+    def spec(self, values: Sequence[int]) -> HardwareSpec:
+        """The spec with these values.
+
+        Raises:
+            HardwareSpecError: they contradict the rest of the spec.
+        """
+        laid = {path: LaidValue(text, "a fit") for path, text in self.laid(values).items()}
+        note = ";".join(f"{path}={item.value}" for path, item in laid.items())
+        content = self.document.content + note.encode()
+        version = str(self.document.data.get("version"))
+        return spec_of(with_values(self.document, laid, version, content))
+
+
+def read_base(path: Path) -> Document:
+    """The document of a spec that is to be calibrated.
+
+    Raises:
+        HardwareSpecError: it can't be read, or isn't a sound spec.
+    """
+    document = read_document(path)
+    spec_of(document)
+    return document
