@@ -8,8 +8,10 @@ from fractions import Fraction
 import pytest
 
 from stages.device.clocks import ClockLevel, StepWise, TripTable, clock_levels, governor_of
+from stages.hardware.load import load_spec
 from stages.hardware.spec import GovernorKind, HardwareSpec, OperatingPoint, Trip
 from tests.device.specs import tiny_spec
+from tests.hardware.specs import SPECS
 
 EDGE_TPU = (Trip(85.0, 2, 0.0), Trip(90.0, 4, 0.0), Trip(95.0, 8, 0.0))
 """The Edge TPU driver's: clock 1/2, 1/4, 1/8, and no hysteresis."""
@@ -105,3 +107,17 @@ def test_polls_within_the_quiet_band_change_nothing() -> None:
     step_wise.poll(86.0)
     low, high = step_wise.quiet_band()
     assert low >= high
+
+
+def test_the_shipped_specs_throttle_as_their_vendors_say() -> None:
+    edge_tpu = load_spec(SPECS / "edge_tpu.yaml")
+    governor, levels = governor_of(edge_tpu), clock_levels(edge_tpu)
+    readings = [84.999, 85.0, 90.0, 95.0, 94.999, 89.999, 84.999]
+    clocks = [levels[governor.poll(celsius)].slowdown for celsius in readings]
+    assert clocks == [1, 2, 4, 8, 4, 2, 1]
+    rk3588 = load_spec(SPECS / "rk3588_npu.yaml")
+    assert rk3588.thermal.poll_ns == 20_000_000
+    governor, levels = governor_of(rk3588), clock_levels(rk3588)
+    readings = [84.999, 85.0, 83.0, 82.999, 84.999]
+    clocks = [levels[governor.poll(celsius)].slowdown for celsius in readings]
+    assert clocks == [1, 2, 2, 1, 1]
