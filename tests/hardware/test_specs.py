@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
