@@ -23,6 +23,7 @@ from stages.hardware.contraction import (
     contraction_cycles,
     drained_cycles,
     driven_cycles,
+    gathered_cycles,
     output_blocks,
 )
 from stages.hardware.spec import HardwareSpec, TensorCore, VectorUnit
@@ -49,6 +50,7 @@ __all__ = [
     "cycles_to_nanoseconds",
     "drained_cycles",
     "driven_cycles",
+    "gathered_cycles",
     "host_cycles",
     "kept_weights_cost",
     "launch_cycles",

@@ -194,6 +194,7 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         block_shapes=tuple((rows, cols) for rows, cols in core.blocks),
         max_split_k=core.max_split_k,
         group_blocks=core.group_blocks,
+        strided_input_bytes=core.strided_input or 0,
         operand_feed_bytes=core.operand_feed or 0,
         default_output_cycles=core.default_output_cycles,
         output_cycles_by_kind=dict(core.output_cycles),

@@ -25,6 +25,7 @@ from stages.hardware.cost import (
     contraction_cycles,
     drained_cycles,
     driven_cycles,
+    gathered_cycles,
     launch_cycles,
     output_blocks,
     strided_transfer_cost,
@@ -34,7 +35,13 @@ from stages.hardware.cost import (
 from stages.hardware.interleave import WHOLE, Pattern, pattern_of
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, SRAM
-from stages.plan.prices import READ_SIDED, drained_bytes, has_conflicts, row_strides
+from stages.plan.prices import (
+    READ_SIDED,
+    drained_bytes,
+    has_conflicts,
+    row_strides,
+    spatial_strides,
+)
 from stages.recipe.decisions import Tile
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, dense_strides, full_box
@@ -263,6 +270,14 @@ class Search:
                 work.operand_dtype,
             )
             cycles = driven_cycles(spec.tensor_core, cycles, self._row_strides(boxes))
+            cycles = gathered_cycles(
+                spec.tensor_core,
+                cycles,
+                product.groups,
+                product.n,
+                spatial_strides(work.members),
+                self._input_bytes(boxes),
+            )
             blocks = output_blocks(spec.tensor_core, product.m, product.n, product.groups)
             kinds = [member.kind for member in work.members]
             width = drained_bytes(work.result_type.dtype)
@@ -273,13 +288,23 @@ class Search:
         kinds = [member.kind for member in work.members]
         return vector_cycles(spec.vector, kinds, elements, work.result_type.dtype.size_bytes)
 
-    def _row_strides(self, boxes: Boxes) -> tuple[int, ...]:
-        """The strides of the contraction's input as it will lie in the SRAM: whole where it is
-        resident, a dense box of it in a slot."""
+    def _input_bytes(self, boxes: Boxes) -> int:
+        """Bytes of the contraction's input in a tile, as it is stored."""
+        value = self._stored_input()
+        return box_bytes(self.work.types[value], self.work.layout(value), boxes[value])
+
+    def _stored_input(self) -> str:
+        """The contraction's input before any dequantize."""
         value = self.work.seed.inputs[0]
         for member in self.work.members:
             if member.kind is Kind.DEQUANTIZE and member.outputs[0] == value:
-                value = member.inputs[0]
+                return member.inputs[0]
+        return value
+
+    def _row_strides(self, boxes: Boxes) -> tuple[int, ...]:
+        """The strides of the contraction's input as it will lie in the SRAM: whole where it is
+        resident, a dense box of it in a slot."""
+        value = self._stored_input()
         held = self.work.types[value]
         shape = held.shape if value in self.resident else box_shape(boxes[value])
         physical = self.work.layout(value).physical_shape(shape)
