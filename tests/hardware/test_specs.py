@@ -156,6 +156,7 @@ def test_facts_that_the_sources_state() -> None:
     assert orin.ddr.read_bandwidth == 2 * 2_133_000_000 * 16
     hopper = load_spec(SPECS / "nvidia_h200.yaml")
     assert peak_ops(hopper, DType.F16) * 183 // 198 == 132 * 2048 * 2 * 1_830_000_000
+    assert format_ops(peak_ops(hopper, DType.I8)) == "2,141 TOPS"
     assert hopper.l2 is not None
     assert hopper.l2.size_bytes == 50 * 2**20
     tiny = load_spec(SPECS / "npu_tiny.yaml")
