@@ -169,7 +169,7 @@ def _growth(speeds: Sequence[Speed]) -> Iterator[str]:
         mine = [speed for speed in speeds if speed.hardware == hardware]
         if len({speed.instructions for speed in mine}) > 1:
             low, high = (pick(item.instructions for item in mine) for pick in (min, max))
-            yield f"- {slope(mine):.2f} on {hardware}, from {low:,} to {high:,} instructions;"
+            yield f"- {slope(mine):.2f} on {hardware}, from {low:,} to {high:,} instructions"
     yield ""
 
 
@@ -182,14 +182,14 @@ def main() -> None:
     parser.add_argument("--hardware", nargs="+", default=HARDWARE)
     chosen = parser.parse_args()
     project = find_project()
-    speeds = []
+    target = project.root / "docs" / "device_speed.md"
+    speeds: list[Speed] = []
     for hardware in chosen.hardware:
         spec = load_spec(project.root / "hardware_specs" / f"{hardware}.yaml")
         for model in chosen.models:
             speeds.append(measure(model, hardware, spec))
             print(row(speeds[-1]), flush=True)
-    target = project.root / "docs" / "device_speed.md"
-    write_beside(target, page(speeds).encode())
+            write_beside(target, page(speeds).encode())  # the large ones take minutes to compile
     print(f"written to {target}")
 
 
