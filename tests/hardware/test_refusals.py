@@ -317,11 +317,10 @@ CASES = {
         "did you mean `step_wise`?",
     ),
     "air that resists more": (
-        "  trips:\n",
-        "  airflow:\n    - {speed: 0 m/s, resistance: 60 K/W}\n"
-        "    - {speed: 2 m/s, resistance: 70 K/W}\n  trips:\n",
-        "thermal.airflow[1]: 70 K/W at 2 m/s comes after 60 K/W at 0 m/s",
-        "70 K/W",
+        "resistance: 27 K/W",
+        "resistance: 40 K/W",
+        "thermal.airflow[2]: 40 K/W at 2 m/s comes after 35 K/W at 1 m/s",
+        "40 K/W",
         "list speeds from the slowest up; faster air doesn't resist more",
     ),
     "divider of one": (
