@@ -89,8 +89,7 @@ class TilePrices:
         cycles = gathered_cycles(
             core,
             cycles,
-            product.groups,
-            product.n,
+            product.k // product.taps,
             spatial_strides(work.members),
             self._input_bytes(boxes),
         )
@@ -100,9 +99,9 @@ class TilePrices:
         return drained_cycles(core, cycles, blocks, kinds, width)
 
     def _input_bytes(self, boxes: Boxes) -> int:
-        """Bytes of the contraction's input in a tile, as it is stored."""
+        """Bytes of the contraction's input in a tile, padding of its layout left out."""
         value = self._stored_input()
-        return box_bytes(self.work.types[value], self.work.layout(value), boxes[value])
+        return prod(box_shape(boxes[value])) * self.work.types[value].dtype.size_bytes
 
     def _stored_input(self) -> str:
         """The contraction's input before any dequantize."""
