@@ -96,15 +96,16 @@ def driven_cycles(core: TensorCore, cycles: int, strides: Iterable[int]) -> int:
 
 
 def gathered_cycles(
-    core: TensorCore, cycles: int, work_groups: int, n: int, strides: Iterable[int], size_bytes: int
+    core: TensorCore, cycles: int, channels: int, strides: Iterable[int], size_bytes: int
 ) -> int:
     """Cycles of a contraction whose input of `size_bytes` is read at these spatial strides.
 
-    An array that reads neighbouring pixels alone has a strided input put together first. The
-    groups of a depthwise convolution aren't for such an array.
+    An array that reads neighbouring pixels alone has a strided input put together first. An image
+    is read as it comes, and so is a depthwise convolution's input: both have few `channels` a
+    group.
     """
-    depthwise = n == 1 and work_groups > 1
-    if not core.strided_input_bytes or depthwise or all(stride == 1 for stride in strides):
+    few = channels <= max(1, core.image_channels)
+    if not core.strided_input_bytes or few or all(stride == 1 for stride in strides):
         return cycles
     return cycles + ceil_div(size_bytes, core.strided_input_bytes)
 

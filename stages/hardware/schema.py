@@ -198,6 +198,7 @@ class VectorSection(Section):
     default_cycles: SomeCycles
     cycles: dict[OperatorKind, SomeCycles]
     efficiency: Efficiency = _ALL_PERMILLE
+    least_element: Size | None = None
 
 
 class DmaSection(Section):

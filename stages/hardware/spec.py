@@ -91,13 +91,15 @@ class TensorCore:
 @dataclass(frozen=True, slots=True)
 class VectorUnit:
     """The elementwise engine: `cycles_by_kind` is the cost of one vector of `bytes_per_cycle`,
-    and `efficiency_permille` what it achieves of that."""
+    and `efficiency_permille` what it achieves of that. Arithmetic on elements of fewer than
+    `least_element_bytes` is done on so many."""
 
     bytes_per_cycle: int
     startup_cycles: int
     default_cycles: int
     cycles_by_kind: Mapping[str, int]
     efficiency_permille: int = 1000
+    least_element_bytes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,11 @@ class Pricer:
             return cycles
         operators = self.plan.kernels[instruction.kernel].operators
         cycles = gathered_cycles(
-            core, cycles, work.groups, work.n, spatial_strides(operators), _input_bytes(instruction)
+            core,
+            cycles,
+            work.k // work.taps,
+            spatial_strides(operators),
+            _input_bytes(instruction),
         )
         kinds = [operator.kind for operator in operators]
         blocks = output_blocks(core, work.m, work.n, work.groups)
@@ -197,7 +201,10 @@ def spatial_strides(operators: Sequence[Operator]) -> tuple[int, ...]:
 
 
 def _input_bytes(instruction: Instruction) -> int:
-    return instruction.reads[0].size_bytes if instruction.reads else 0
+    """Bytes of a contraction's input, padding of its layout left out."""
+    if not instruction.reads:
+        return 0
+    return prod(instruction.reads[0].shape) * instruction.reads[0].dtype.size_bytes
 
 
 def drained_bytes(result: DType) -> int:
