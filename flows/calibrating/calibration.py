@@ -18,6 +18,8 @@ from stages.calibration.measurements import Use, read_measurements
 from stages.calibration.overlay import overlay_text
 from stages.calibration.parameters import choose_parameters
 from stages.calibration.predict import Tuner, read_base
+from stages.errors import InputError
+from stages.hardware.document import read_document
 from stages.units import format_ns
 
 if TYPE_CHECKING:
@@ -48,6 +50,20 @@ def calibrate_files(request: CalibrationRequest, project: Project, say: Say) -> 
     source = PlanSource(project, measurements, request.jobs, say)
     tuner = Tuner(document, parameters)
     return calibrate(tuner, measurements, source.plan_of, request.options, request.rounds, say)
+
+
+def require_replaceable(path: Path) -> None:
+    """Nobody's review is thrown away.
+
+    Raises:
+        InputError: an overlay that a person has reviewed stands where one would be written.
+    """
+    if path.is_file() and read_document(path).data.get("reviewed") is True:
+        raise InputError(
+            "a reviewed overlay stands there already",
+            where=str(path),
+            hint="give another file with `--out`, or remove this one",
+        )
 
 
 def write_overlay(calibration: Calibration, path: Path) -> None:

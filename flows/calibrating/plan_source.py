@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,7 +14,7 @@ from flows.calibrating.subjects import SubjectFinder
 from flows.project.places import Project
 from stages.calibration.measurements import Measurement, Measurements, Precision
 from stages.calibration.plans import Compiled, compiled_plan
-from stages.errors import InputError, RecipeError
+from stages.errors import CompileError, InputError, RecipeError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 
@@ -181,7 +182,11 @@ def _compile_to_cache(task: _Task) -> float | _Refused:
 
 def _fetch(task: _Task, future: Future[float | _Refused]) -> _Answer:
     """What another process made, out of the cache."""
-    told = future.result()
+    try:
+        told = future.result()
+    except BrokenProcessPool:
+        hint = "out of memory? Try `--jobs 1`"
+        return _Refused(CompileError, "a process that compiled was killed", task.where, hint)
     if isinstance(told, _Refused):
         return told
     made = _compile(task)

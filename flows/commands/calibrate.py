@@ -62,6 +62,7 @@ def calibrate(
         calibrate_files,
         error_table,
         parameter_table,
+        require_replaceable,
         row_table,
         write_overlay,
     )
@@ -77,6 +78,7 @@ def calibrate(
     )
     target = out or spec.with_name(spec.name.removesuffix(spec.suffix) + OVERLAY_SUFFIX)
     require_writable(target.parent)
+    require_replaceable(target)
     found = calibrate_files(request, project, terminal.say)
     for table in (row_table(found), parameter_table(found), error_table(found)):
         terminal.show(table)

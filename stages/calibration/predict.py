@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stages.calibration.parameters import Parameter
+from stages.errors import HardwareSpecError
 from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.document import Document, KeyPath, read_document
 from stages.hardware.load import spec_of
-from stages.hardware.overlay import LaidValue, with_values
+from stages.hardware.overlay import LaidValue, base_name, is_overlay, with_values
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.plan.timing import plan_cycles
@@ -57,8 +58,15 @@ def read_base(path: Path) -> Document:
     """The document of a spec that is to be calibrated.
 
     Raises:
-        HardwareSpecError: it can't be read, or isn't a sound spec.
+        HardwareSpecError: it can't be read, isn't a sound spec, or is an overlay.
     """
     document = read_document(path)
+    if is_overlay(document):
+        name = base_name(path)
+        raise HardwareSpecError(
+            "an overlay can't be calibrated",
+            where=str(path),
+            hint=f"calibrate the spec that it is for: `recipe calibrate {name}`",
+        )
     spec_of(document)
     return document

@@ -7,7 +7,6 @@ import pytest
 from stages.calibration.accuracy import ChipAccuracy, CompiledRow, LeftOut, assess, figures_of
 from stages.calibration.accuracy_page import (
     NO_CASCADES,
-    Aim,
     Context,
     accuracy_page,
     chip_plot,
@@ -49,8 +48,8 @@ def chip() -> ChipAccuracy:
 
 
 def page(chip: ChipAccuracy) -> str:
-    aims = {("npu_tiny", Precision.FP16): Aim(0.08, 0.97)}
-    context = Context(aims, {("npu_tiny", Precision.FP16): 0.13}, ["npu_unknown"])
+    rows = ("npu_tiny", Precision.FP16)
+    context = Context({rows: 0.08}, 0.2, 0.97, {rows: 0.13}, ["npu_unknown"])
     return accuracy_page([chip], context, "plots")
 
 

@@ -86,6 +86,11 @@ def test_from_measurements_to_a_compile_with_the_overlay(measured: Path, tmp_pat
     checked = recipe("hardware", "check", overlay)
     assert checked.code == Outcome.PASSED
     assert "npu_tiny: the spec is sound" in checked.out
+    again = recipe("calibrate", spec, "--measurements", measured)
+    assert again.code == Outcome.BAD_INPUT
+    assert "a reviewed overlay stands there already" in again.err
+    upon = ("calibrate", overlay, "--measurements", measured, "--out", tmp_path / "o.yaml")
+    assert "an overlay can't be calibrated" in recipe(*upon).err
     other = recipe("benchmark", tmp_path / "package", "--hardware", spec, "--out", tmp_path / "b")
     assert other.code == Outcome.BAD_PACKAGE
 
