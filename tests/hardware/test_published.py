@@ -1,9 +1,9 @@
 """The specs against published latencies of the chips.
 
 A sum over a network's layers, each the larger of its arithmetic by the cost model and its traffic
-at the DRAM's bandwidth, plus the driver's overheads, must come near what was published. It knows no tiling and no overlap between
-layers, so it is a check of magnitudes and no prediction. Convolutional networks are
-judged on whole plans, by the bench of the device's accuracy.
+at the DRAM's bandwidth, plus the driver's overheads, must come near what was published. It knows no
+tiling and no overlap between layers, so it is a check of magnitudes and no prediction.
+Convolutional networks are judged on whole plans, by the bench of the device's accuracy.
 """
 
 from __future__ import annotations
