@@ -96,25 +96,6 @@ def mobilenet_v2() -> Iterable[Layer]:
     yield conv(1, 1280, 1000, 1, 1)
 
 
-def bert(hidden: int, layers: int) -> Iterable[Layer]:
-    """A BERT encoder on 128 tokens."""
-    tokens, heads = 128, hidden // 64
-
-    def product(m: int, n: int, k: int, groups: int = 1) -> Layer:
-        return Layer(m, n, k, groups, 1, (m * n + m * k + k * n) * groups)
-
-    for _ in range(layers):
-        yield product(tokens, 3 * hidden, hidden)
-        yield product(tokens, tokens, 64, heads)
-        yield Layer(0, 0, 0, 1, 1, 2 * tokens * tokens * heads)
-        yield product(tokens, 64, tokens, heads)
-        yield product(tokens, hidden, hidden)
-        yield product(tokens, 4 * hidden, hidden)
-        yield product(tokens, hidden, 4 * hidden)
-        for _ in range(2):
-            yield Layer(0, 0, 0, 1, 1, 2 * tokens * hidden)
-
-
 def latency_ms(spec: HardwareSpec, layers: Iterable[Layer], dtype: DType) -> float:
     """The sum over the layers."""
     cycles = nanoseconds_to_cycles(spec, spec.driver.submit_ns)
@@ -133,10 +114,6 @@ def latency_ms(spec: HardwareSpec, layers: Iterable[Layer], dtype: DType) -> flo
         # rknn_model_zoo@bad6c73, one core, mean
         ("rk3588_npu", resnet50(), DType.I8, 9.083, 0.20),
         ("rk3588_npu", mobilenet_v2(), DType.I8, 2.219, 0.20),
-        # TensorRT demoBERT, batch 1, 128 tokens, mean. The card's power limit lowers its clock
-        # in longer work, which this model doesn't know: batches of 8 and more take twice as long.
-        ("nvidia_t4", bert(768, 12), DType.F16, 1.95, 0.20),
-        ("nvidia_t4", bert(1024, 24), DType.F16, 5.53, 0.20),
     ],
 )
 def test_near_what_was_published(
