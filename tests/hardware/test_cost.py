@@ -17,6 +17,7 @@ from stages.hardware.cost import (
     cycles_to_nanoseconds,
     drained_cycles,
     driven_cycles,
+    gathered_cycles,
     host_cycles,
     launch_cycles,
     nanoseconds_to_cycles,
@@ -284,6 +285,33 @@ def test_a_stride_off_the_alignment_drives_half_of_the_lanes() -> None:
     assert driven_cycles(lanes, 575, ()) == 575
     assert driven_cycles(replace(lanes, misaligned_lanes=3), 575, (1,)) == ceil(575 * 4 / 3)
     assert driven_cycles(plain, 575, (1,)) == 575
+
+
+def test_a_head_of_attention_stays_on_the_multiprocessor_that_has_it() -> None:
+    plain = replace(core(Dataflow.BLOCKED, 64, 64, instances=8), fill_cycles=0)
+    by_head = replace(plain, group_blocks=1)
+    rate = plain.macs_per_cycle[DType.F16]
+    block = ceil(64 * 64 * 32 * 8 / rate)
+    # 4 heads of 3 x 3 blocks: 36 blocks in 5 waves; or 9 one after the other on each of 4 SMs.
+    assert contraction_cycles(plain, 192, 192, 32, 4, 1, DType.F16) == 5 * block
+    assert contraction_cycles(by_head, 192, 192, 32, 4, 1, DType.F16) == 9 * block
+    assert contraction_cycles(by_head, 192, 192, 32, 1, 1, DType.F16) == 2 * block
+
+
+def test_a_strided_input_is_put_together_first() -> None:
+    plain = core(Dataflow.DOT_PRODUCT, 1, 16, depth=8)
+    neighbours = replace(plain, strided_input_bytes=8, image_channels=4)
+    assert gathered_cycles(neighbours, 100, 32, (2, 2), 1001) == 100 + 126
+    assert gathered_cycles(neighbours, 100, 32, (1, 1), 1001) == 100
+    assert gathered_cycles(neighbours, 100, 3, (2, 2), 1001) == 100
+    assert gathered_cycles(plain, 100, 32, (2, 2), 1001) == 100
+
+
+def test_a_narrow_element_takes_the_least_width() -> None:
+    plain = VectorUnit(32, 10, 2, {})
+    halves = replace(plain, least_element_bytes=2)
+    assert vector_cycles(halves, ["relu"], 4096, 1) == vector_cycles(plain, ["relu"], 4096, 2)
+    assert vector_cycles(halves, ["relu"], 4096, 4) == vector_cycles(plain, ["relu"], 4096, 4)
 
 
 def test_depthwise_mode_is_used_where_it_is_faster() -> None:
