@@ -64,6 +64,9 @@ class SpecSummary:
     warnings: tuple[SpecWarning, ...]
 
 
+_HIGHEST_USUAL_RIDGE = 20_000  # an Edge TPU behind USB: 4 TOPS over 400 MB/s
+
+
 def list_row(spec: HardwareSpec) -> SpecRow:
     """The spec's line in the list."""
     rates = spec.tensor_core.macs_per_cycle
@@ -285,7 +288,7 @@ def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
         )
     dtype = list_row(spec).peak_dtype
     ridge = float(ridge_point(spec, dtype))
-    if not 1 <= ridge <= 10_000:
+    if not 1 <= ridge <= _HIGHEST_USUAL_RIDGE:
         yield SpecWarning(
             "tensor_core.macs_per_cycle",
             f"the ridge point of {dtype}, {ridge:.3g} operations a byte, is out of the usual range",
