@@ -13,23 +13,15 @@ from stages.errors import InputError
 
 _BIND = "--bind"
 _BINDING = re.compile(r"(?P<axis>[^=]+)=(?P<extent>-?\d+)")
+_DEVICE = "A device: a name that `recipe hardware list` prints, or the path of a spec."
 
 Hardware = Annotated[
     str,
-    typer.Option(
-        "--hardware",
-        metavar="NAME",
-        help="A device: a name that `recipe hardware list` prints, or the path of a spec.",
-    ),
+    typer.Option("--hardware", metavar="NAME", help=_DEVICE),
 ]
 HardwareList = Annotated[
     list[str],
-    typer.Option(
-        "--hardware",
-        metavar="NAME",
-        help="A device: a name that `recipe hardware list` prints, or the path of a spec. "
-        "Give it once for each device.",
-    ),
+    typer.Option("--hardware", metavar="NAME", help=f"{_DEVICE} Give it once for each device."),
 ]
 Bindings = Annotated[
     list[str] | None,
@@ -51,7 +43,13 @@ Quantization = Annotated[
 OutFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The folder for what this writes.")
 ]
-
+PackageFolder = Annotated[
+    Path, typer.Argument(metavar="PACKAGE", help="A folder that `recipe compile` wrote.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; only results and errors.")]
 
 

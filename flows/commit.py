@@ -5,27 +5,24 @@ Importing this module imports Prefect.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
 
-from flows.locks.file_lock import warn
 from flows.matrix import run_matrix
 from flows.project.places import Project, project_at
 from flows.repositories.commit_plan import CommitRequest
 from flows.repositories.commit_results import CommitResult
 from flows.repositories.commit_run import process_commit
+from flows.running.flow_call import FlowCall, FlowCalls, headline_state, publishing
 from flows.terminal.outcomes import printable
 from flows.terminal.terminal import Terminal
-from stages.errors import Outcome
 
 REPORT_KEY = "commit-report"
+_calls: FlowCalls[Terminal, CommitResult] = FlowCalls("commit")
 
 
 def run_commit(project: Project, request: CommitRequest, terminal: Terminal) -> CommitResult:
@@ -42,26 +39,12 @@ def run_commit(project: Project, request: CommitRequest, terminal: Terminal) -> 
 
 
 def _publish(result: CommitResult) -> None:
-    """The report on the flow's page. A server that went away takes nothing else with it."""
     if result.folder is None:
         return
-    try:
+    with publishing("the commit's report"):
         create_markdown_artifact(
             result.report, key=REPORT_KEY, description=printable(result.headline)
         )
-    except Exception as error:
-        warn(f"warning: the commit's report isn't on the flow's page: {error}")
-
-
-@dataclass(slots=True)
-class _Call:
-    """A command's call of the flow: how to speak, and the result, which no state carries."""
-
-    terminal: Terminal
-    result: CommitResult | None = None
-
-
-_call: ContextVar[_Call | None] = ContextVar("commit_call", default=None)
 
 
 def call_commit(project: Project, request: CommitRequest, terminal: Terminal) -> CommitResult:
@@ -70,10 +53,9 @@ def call_commit(project: Project, request: CommitRequest, terminal: Terminal) ->
     Raises:
         RecipeError: as `run_commit`.
     """
-    call = _Call(terminal)
-    token = _call.set(call)
-    try:
-        state = commit(
+
+    def start() -> State[Any]:
+        return commit(
             str(project.root),
             request.repository,
             request.since,
@@ -82,16 +64,8 @@ def call_commit(project: Project, request: CommitRequest, terminal: Terminal) ->
             request.jobs,
             return_state=True,
         )
-        if call.result is None:
-            state.result()  # raises what broke it
-            raise AssertionError(f"no result, and no error: {state}")
-    except Exception as error:
-        if call.result is None:
-            raise
-        warn(f"warning: the flow server didn't take the end of the run: {error}")
-    finally:
-        _call.reset(token)
-    return call.result
+
+    return _calls.make(terminal, start)
 
 
 def _flow_run_name() -> str:
@@ -116,11 +90,9 @@ def commit(
     `since` the range begins after the last commit processed; without `until` it ends at the
     branch's head.
     """
-    call = _call.get() or _Call(Terminal())
+    call = _calls.current() or FlowCall(Terminal())
     request = CommitRequest(repository, since, until, tuple(hardware or ()), jobs)
-    call.result = result = run_commit(project_at(project), request, call.terminal)
+    call.result = result = run_commit(project_at(project), request, call.given)
     headline = printable(result.headline)
     get_run_logger().info("%s", headline)
-    if result.outcome is Outcome.PASSED:
-        return Completed(message=headline)
-    return Failed(message=f"{headline}; exit code {result.outcome.value}")
+    return headline_state(result.outcome, headline)

@@ -6,10 +6,11 @@ Importing this module imports Prefect and DVC, which takes two seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextvars import ContextVar
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from prefect import Task, flow, get_run_logger, tags, task
 from prefect.artifacts import create_table_artifact
@@ -17,20 +18,20 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import TagsContext
 from prefect.futures import PrefectFuture, wait
-from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.utilities.annotations import allow_failure
 
 from flows.dvc_graph.graph import DvcGraph, open_graph
 from flows.dvc_graph.nodes import Node
 from flows.locks.file_lock import file_lock
+from flows.project.cores import usable_cores
 from flows.project.places import Project
 from flows.project.requests import Pair
-from flows.running.cores import usable_cores
+from flows.running.flow_call import end_state
 from flows.running.interrupts import stopped_by_interrupt
 from flows.running.matrix_session import MatrixSession, NodeAnswer, forced_names
 from flows.running.stage_command import StageCommands
+from flows.running.step_tasks import THREADS, models_on_devices, task_run_name
 from flows.steps.matrix_request import LOCK_FILE, MatrixRequest, MatrixResult, Standing
 from flows.steps.matrix_table import matrix_rows
 from flows.steps.progress import Progress
@@ -38,10 +39,6 @@ from flows.steps.stage_calls import Stage
 from flows.terminal.outcomes import printable
 from flows.terminal.terminal import Terminal
 from stages.errors import InputError, Outcome
-
-_MOST_NAMES = 3
-_MOST_THREADS = 512  # they only wait; the commands' places bound what runs
-_THREADS = cast("TaskRunner[Any]", ThreadPoolTaskRunner(max_workers=_MOST_THREADS))
 
 _session: ContextVar[MatrixSession] = ContextVar("matrix_session")
 
@@ -108,7 +105,7 @@ def _names(nodes: Mapping[str, Node], request: MatrixRequest) -> list[str] | Non
             pair = Pair(node.step.model, node.step.hardware)
             if pair in found:
                 found[pair].append(node.name)
-    for pair, names in sorted(found.items(), key=lambda item: (item[0].model, item[0].hardware)):
+    for pair, names in sorted(found.items(), key=itemgetter(0)):
         if not names:
             raise InputError(
                 f"the matrix has no pair {pair.model} on {pair.hardware}",
@@ -135,19 +132,10 @@ def _run_stale(session: MatrixSession, request: MatrixRequest) -> None:
         _session.reset(token)
 
 
-def _flow_run_name() -> str:
-    given = flow_run.parameters
-    return f"{_listed(given['models'], 'models')} on {_listed(given['hardware'], 'devices')}"
-
-
-def _listed(names: Sequence[str], what: str) -> str:
-    return ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} {what}"
-
-
 @flow(
     name="matrix",
-    flow_run_name=_flow_run_name,
-    task_runner=_THREADS,
+    flow_run_name=models_on_devices,
+    task_runner=THREADS,
     validate_parameters=False,
 )
 def matrix(workspace: str, models: list[str], hardware: list[str]) -> State[Any]:
@@ -167,15 +155,13 @@ def matrix(workspace: str, models: list[str], hardware: list[str]) -> State[Any]
     )
     standings = [answer.standing for answer in session.answers.values()]
     counts = ", ".join(f"{standings.count(kind)} {kind}" for kind in Standing if kind in standings)
-    message = f"{result.outcome.name}: {counts}"
-    passed = result.outcome is Outcome.PASSED
-    return Completed(message=message) if passed else Failed(message=message)
+    return end_state(result.outcome, f"{result.outcome.name}: {counts}")
 
 
 def _task_of(node: Node) -> Task[..., Any]:
     name = printable(node.name if node.step is None else f"{node.step.stage} {node.step.subject}")
     kind = "other" if node.step is None else node.step.stage.value
-    return _TASKS[kind].with_options(task_run_name=name.replace("{", "{{").replace("}", "}}"))
+    return _TASKS[kind].with_options(task_run_name=task_run_name(name))
 
 
 def _take(name: str) -> State[Any]:

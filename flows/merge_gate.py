@@ -5,7 +5,6 @@ Importing this module imports Prefect and DVC.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,29 @@ from prefect import flow, get_run_logger, tags
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
 
-from flows.locks.file_lock import warn
 from flows.matrix import run_matrix
 from flows.merging.result import MergeGateResult, MergeRequest, judge_request
 from flows.project.places import Project, project_at
+from flows.running.flow_call import FlowCall, FlowCalls, headline_state, publishing
 from flows.terminal.outcomes import printable
 from flows.terminal.terminal import Terminal
 from stages.comparison.merge_rule import PairVerdict
-from stages.errors import Outcome
 from stages.report.merge_table import merge_rows
 
 SUMMARY_KEY, TABLE_KEY = "merge-gate", "merge-gate-pairs"
 _OUT = "out"
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Where to write, and how to speak."""
+
+    out: Path
+    terminal: Terminal
+
+
+_calls: FlowCalls[_Given, MergeGateResult] = FlowCalls("merge_gate")
 
 
 def run_merge_gate(
@@ -44,26 +52,11 @@ def run_merge_gate(
 
 
 def _publish(result: MergeGateResult) -> None:
-    """Artifacts on the flow's page. A server that went away takes nothing else with it."""
-    try:
+    with publishing("the merge gate's report"):
         create_markdown_artifact(result.markdown, key=SUMMARY_KEY, description=result.headline)
         shown = [p for p in result.report.judgement.pairs if p.verdict is not PairVerdict.UNCHANGED]
         if rows := merge_rows(shown):
             create_table_artifact(rows, key=TABLE_KEY, description="Changed pairs, worst first")
-    except Exception as error:
-        warn(f"warning: the merge gate's report isn't on the flow's page: {error}")
-
-
-@dataclass(slots=True)
-class _Call:
-    """A command's call of the flow: where to write, how to speak, and the result."""
-
-    out: Path
-    terminal: Terminal
-    result: MergeGateResult | None = None
-
-
-_call: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
 def call_merge_gate(
@@ -74,11 +67,10 @@ def call_merge_gate(
     Raises:
         RecipeError: as `run_merge_gate`.
     """
-    call = _Call(out, terminal)
-    token = _call.set(call)
-    try:
+
+    def start() -> State[Any]:
         with tags("merge gate", f"base {printable(request.base)}"):
-            state = merge_gate(
+            return merge_gate(
                 str(project.root),
                 request.base,
                 request.head,
@@ -86,16 +78,8 @@ def call_merge_gate(
                 request.jobs,
                 return_state=True,
             )
-        if call.result is None:
-            state.result()  # raises what broke it
-            raise AssertionError(f"no verdict, and no error: {state}")
-    except Exception as error:
-        if call.result is None:
-            raise
-        warn(f"warning: the flow server didn't take the end of the run: {error}")
-    finally:
-        _call.reset(token)
-    return call.result
+
+    return _calls.make(_Given(out, terminal), start)
 
 
 def _flow_run_name() -> str:
@@ -120,11 +104,10 @@ def merge_gate(
     repository, whose commits `base` and `head` then are.
     """
     own = project_at(project)
-    call = _call.get() or _Call(own.root / _OUT, Terminal())
+    call = _calls.current() or FlowCall(_Given(own.root / _OUT, Terminal()))
     request = MergeRequest(base, head, repository or "", jobs)
-    call.result = result = run_merge_gate(own, request, call.out, call.terminal)
+    given = call.given
+    call.result = result = run_merge_gate(own, request, given.out, given.terminal)
     said = printable(result.headline)
     get_run_logger().info("%s", said)
-    if result.outcome is Outcome.PASSED:
-        return Completed(message=said)
-    return Failed(message=f"{said}; exit code {result.outcome.value}")
+    return headline_state(result.outcome, said)

@@ -6,8 +6,7 @@ Importing this module imports Prefect.
 from __future__ import annotations
 
 import logging
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +14,7 @@ from prefect import flow, get_run_logger, tags
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
 
-from flows.locks.file_lock import warn
 from flows.matrix import run_matrix
 from flows.nights.conclusion import (
     Measured,
@@ -26,10 +23,12 @@ from flows.nights.conclusion import (
     measured_afresh,
     measured_stale,
 )
+from flows.nights.night_request import NightRequest
 from flows.nights.rows import Night, begin_night, project_commit
-from flows.project.params import MatrixParams, load_params
+from flows.project.params import HARDWARE_KEY, MODELS_KEY, MatrixParams, load_params
 from flows.project.places import Project, project_at
 from flows.repositories.all_models import models_of_repositories
+from flows.running.flow_call import FlowCall, FlowCalls, headline_state, publishing
 from flows.steps.matrix_request import MatrixRequest
 from flows.steps.stage_calls import Stage
 from flows.terminal.outcomes import printable
@@ -38,39 +37,30 @@ from flows.workers.on_workers import run_on_pool
 from flows.workers.shard_parameters import Crew, crew_of
 from flows.workspaces.overlay import Overlay
 from flows.workspaces.workspace import open_workspace
-from stages.errors import Outcome
 from stages.report.night import night_table
 
 WORKSPACE = "nightly"
 SUMMARY_KEY, TABLE_KEY = "nightly-summary", "nightly-pairs"
 _MEASURED = frozenset({Stage.BENCHMARK, Stage.THERMAL_STRESS})
+_calls: FlowCalls[Terminal, NightResult] = FlowCalls("nightly")
 
 
-def run_nightly(
-    project: Project,
-    seed: int | None,
-    only_stale: bool,
-    jobs: int | None,
-    terminal: Terminal,
-    crew: Crew | None = None,
-) -> NightResult:
+def run_nightly(project: Project, request: NightRequest, terminal: Terminal) -> NightResult:
     """Runs a night, appends it to the history, and leaves its summary as files and artifacts.
-
-    `only_stale` brings the project's own checkout up to date, with the seeds that it has, and on
-    this machine. A `crew` runs the stages of a night elsewhere.
 
     Raises:
         RecipeError: the matrix couldn't be run at all. A pair that is broken is a row.
     """
+    crew = crew_of(request.shards, request.work_pool)
     now = datetime.now().astimezone()
     params = load_params(project.params)
     commit = project_commit(project)
-    if only_stale:
+    if request.only_stale:
         night = begin_night(now, params.benchmark.seed, commit)
-        measured = _run_stale(project, night, jobs, terminal)
+        measured = _run_stale(project, night, request.jobs, terminal)
     else:
-        night = begin_night(now, seed, commit)
-        measured = _run_afresh(project, params.matrix, night, jobs, terminal, crew)
+        night = begin_night(now, request.seed, commit)
+        measured = _run_afresh(project, params.matrix, night, request.jobs, terminal, crew)
     result = conclude(project, params.nightly, measured)
     _publish(result)
     return result
@@ -95,7 +85,7 @@ def _run_afresh(
         overlay, pairs = Overlay(params=seeds), None
         if found.folders:
             models, devices = found.names(own.models), found.devices(own.hardware)
-            wider = {"matrix.models": models, "matrix.hardware": devices}
+            wider = {MODELS_KEY: models, HARDWARE_KEY: devices}
             overlay = Overlay(params={**seeds, **wider}, models=found.folders)
             pairs = found.pairs(own.models, own.hardware)
         with open_workspace(project, WORKSPACE, None, overlay, terminal.say) as root:
@@ -114,63 +104,33 @@ def _tags(night: Night) -> tuple[str, ...]:
 
 
 def _publish(result: NightResult) -> None:
-    """Artifacts on the flow's page. A server that went away takes nothing else with it."""
-    try:
+    with publishing("the night's summary"):
         said = f"Night {result.night.date}: what moved, worst first"
         create_markdown_artifact(result.summary, key=SUMMARY_KEY, description=said)
         if table := night_table(result.drift):
             create_table_artifact(table, key=TABLE_KEY, description="Every pair, worst first")
-    except Exception as error:
-        warn(f"warning: the night's summary isn't on the flow's page: {error}")
 
 
-@dataclass(slots=True)
-class _Call:
-    """A command's call of the flow: how to speak, and the result, which no state carries."""
-
-    terminal: Terminal
-    result: NightResult | None = None
-
-
-_call: ContextVar[_Call | None] = ContextVar("call", default=None)
-
-
-def call_nightly(
-    project: Project,
-    seed: int | None,
-    only_stale: bool,
-    jobs: int | None,
-    terminal: Terminal,
-    crew: Crew | None = None,
-) -> NightResult:
+def call_nightly(project: Project, request: NightRequest, terminal: Terminal) -> NightResult:
     """`run_nightly` as a flow run, for a command.
 
     Raises:
         RecipeError: as `run_nightly`.
     """
-    call = _Call(terminal)
-    token = _call.set(call)
-    try:
+
+    def start() -> State[Any]:
         with tags("nightly"):
-            state = nightly(
+            return nightly(
                 str(project.root),
-                seed,
-                only_stale,
-                jobs,
-                shards=None if crew is None else crew.shards,
-                work_pool="" if crew is None else crew.work_pool,
+                request.seed,
+                request.only_stale,
+                request.jobs,
+                request.shards,
+                request.work_pool,
                 return_state=True,
             )
-        if call.result is None:
-            state.result()  # raises what broke it
-            raise AssertionError(f"no night, and no error: {state}")
-    except Exception as error:
-        if call.result is None:
-            raise
-        warn(f"warning: the flow server didn't take the end of the run: {error}")
-    finally:
-        _call.reset(token)
-    return call.result
+
+    return _calls.make(terminal, start)
 
 
 def _log(result: NightResult) -> None:
@@ -215,10 +175,8 @@ def nightly(
     the date as YYYYMMDD unless given. `only_stale` brings the project's own checkout up to date
     instead. `shards` and `work_pool` let the workers of a pool run the stages: docs/workers.md.
     """
-    call, crew = _call.get() or _Call(Terminal()), crew_of(shards, work_pool)
-    place = project_at(project)
-    call.result = result = run_nightly(place, seed, only_stale, jobs, call.terminal, crew)
+    call = _calls.current() or FlowCall(Terminal())
+    request = NightRequest(seed, only_stale, jobs, shards, work_pool)
+    call.result = result = run_nightly(project_at(project), request, call.given)
     _log(result)
-    if result.outcome is Outcome.PASSED:
-        return Completed(message=result.headline)
-    return Failed(message=f"{result.headline}; exit code {result.outcome.value}")
+    return headline_state(result.outcome, result.headline)

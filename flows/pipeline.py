@@ -6,22 +6,21 @@ Importing this module imports Prefect, which takes a second; only `recipe run` d
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any
 
 from prefect import Task, flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
-from prefect.events.worker import EventsWorker
 from prefect.futures import PrefectFuture, wait
-from prefect.logging.handlers import APILogWorker
-from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.utilities.annotations import allow_failure
 
+from flows.running.engine import drain
+from flows.running.flow_call import end_state
 from flows.running.results import results_markdown
 from flows.running.run_session import RunSession
+from flows.running.step_tasks import THREADS, models_on_devices, task_run_name
 from flows.steps.board import Step, needs_of, steps_of
 from flows.steps.stage_calls import Stage, StageFailure
 from flows.terminal.outcomes import printable, worst
@@ -31,11 +30,6 @@ _ARTIFACT = "recipe-run"
 _RETRIED = frozenset({Stage.BENCHMARK, Stage.THERMAL_STRESS})
 _RETRIES = 2
 _RETRY_SECONDS = 1
-_DRAIN_SECONDS = 5.0
-_MOST_NAMES = 3
-_MOST_THREADS = 512  # they only wait; the processes bound what runs
-
-_THREADS = cast("TaskRunner[Any]", ThreadPoolTaskRunner(max_workers=_MOST_THREADS))
 
 _session: ContextVar[RunSession] = ContextVar("session")
 
@@ -51,23 +45,13 @@ def run_flow(session: RunSession) -> None:
             state.result()  # raises what broke the flow itself
     finally:
         _session.reset(token)
-        for worker in (EventsWorker, APILogWorker):  # the server may end right after us
-            worker.drain_all(timeout=_DRAIN_SECONDS)
-
-
-def _flow_run_name() -> str:
-    given = flow_run.parameters
-    return f"{_names(given['models'], 'models')} on {_names(given['hardware'], 'devices')}"
-
-
-def _names(names: list[str], what: str) -> str:
-    return ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} {what}"
+        drain()
 
 
 @flow(
     name="recipe run",
-    flow_run_name=_flow_run_name,
-    task_runner=_THREADS,
+    flow_run_name=models_on_devices,
+    task_runner=THREADS,
     validate_parameters=False,
 )
 def recipe_run(models: list[str], hardware: list[str]) -> State[Any]:
@@ -78,7 +62,8 @@ def recipe_run(models: list[str], hardware: list[str]) -> State[Any]:
         for step in steps_of(pair):
             if step not in futures:
                 needed = [allow_failure(futures[need]) for need in needs_of(step)]
-                named = _TASKS[step.stage].with_options(task_run_name=_task_run_name(step))
+                name = task_run_name(f"{step.stage} {step.subject}")
+                named = _TASKS[step.stage].with_options(task_run_name=name)
                 futures[step] = named.submit(step.model, step.hardware, wait_for=needed)
     wait(list(futures.values()))
     create_markdown_artifact(
@@ -86,12 +71,7 @@ def recipe_run(models: list[str], hardware: list[str]) -> State[Any]:
     )
     session.reported = True
     outcome = worst(session.board.outcomes())
-    message = f"{outcome.name}, exit code {outcome.value}"
-    return Completed(message=message) if outcome is Outcome.PASSED else Failed(message=message)
-
-
-def _task_run_name(step: Step) -> str:
-    return f"{step.stage} {step.subject}".replace("{", "{{").replace("}", "}}")
+    return end_state(outcome, f"{outcome.name}, exit code {outcome.value}")
 
 
 def _take(step: Step) -> State[Any]:
@@ -106,7 +86,7 @@ def _take(step: Step) -> State[Any]:
         return Failed(message=answer.message)
     said = printable(f"{answer.verdict}: {answer.figure}")
     get_run_logger().info(said)
-    return Completed(message=said) if answer.outcome is Outcome.PASSED else Failed(message=said)
+    return end_state(answer.outcome, said)
 
 
 def _is_device_error(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:

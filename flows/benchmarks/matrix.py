@@ -62,12 +62,7 @@ def measure(size: str, project: Project) -> Iterator[tuple[str, EngineCost]]:
         root = Path(folder) / "project"
         build(root, size, project)
         for what in ("cold", "no-op"):
-            command = [sys.executable, "-m", "flows.benchmarks.matrix", "--run", str(root)]
-            shared = {**os.environ, CACHE_VARIABLE: str(project.cache)}  # its server's database
-            done = subprocess.run(
-                command, stdout=subprocess.PIPE, check=True, text=True, env=shared
-            )
-            wall, own, server, commands, steps = done.stdout.split()[-5:]
+            wall, own, server, commands, steps = _said_by_run("--run", root, project)[-5:]
             seconds = (float(wall), float(own), float(server), float(commands))
             yield what, EngineCost(*seconds, int(steps))
 
@@ -89,13 +84,18 @@ def measure_real(project: Project) -> CoreUse:
         subprocess.run(["git", "clone", "-q", project.root, root], check=True)
         params = yaml.safe_load((root / "params.yaml").read_text()) | {"matrix": REAL}
         (root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
-        shared = {**os.environ, CACHE_VARIABLE: str(project.cache)}
-        command = [sys.executable, "-m", "flows.benchmarks.matrix", "--run-real", str(root)]
-        said = subprocess.run(
-            command, stdout=subprocess.PIPE, check=True, text=True, env=shared, cwd=project.root
-        ).stdout
-        seconds, share, steps = said.split()[-3:]
+        seconds, share, steps = _said_by_run("--run-real", root, project)[-3:]
         return CoreUse(float(seconds), float(share), int(steps))
+
+
+def _said_by_run(flag: str, root: Path, project: Project) -> list[str]:
+    """The words that a run in a fresh process prints; its server's database is the project's."""
+    command = [sys.executable, "-m", "flows.benchmarks.matrix", flag, str(root)]
+    shared = {**os.environ, CACHE_VARIABLE: str(project.cache.absolute())}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, check=True, text=True, env=shared, cwd=project.root
+    )
+    return done.stdout.split()
 
 
 def _run_real(root: Path) -> None:
@@ -204,7 +204,7 @@ def _cpu_seconds(who: int) -> float:
 
 
 def table(rows: Sequence[tuple[str, str, EngineCost]]) -> list[str]:
-    """The lines of docs/benchmarks.md."""
+    """The lines of docs/matrix-benchmarks.md."""
     head = (
         "matrix",
         "run",

@@ -15,13 +15,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from flows.chain_run import open_session, run_session
 from flows.project.context import Options
 from flows.project.files import write_beside
-from flows.project.places import PairPlaces, Project, find_project
+from flows.project.places import PairPlaces, find_project
 from flows.project.requests import make_request
 from flows.steps.stage_calls import Stage
 from flows.terminal.terminal import Terminal
@@ -55,7 +55,7 @@ class EngineShare:
     cpu_seconds: float
 
 
-def measure_engine_share(model: str, hardware: str, project: Project) -> EngineShare:
+def measure_engine_share(model: str, hardware: str) -> EngineShare:
     """Runs a pair through the flow and says how long no stage was running: Python's start-up apart,
     that is what the flow engine and its server cost. The server's database should exist."""
     with tempfile.TemporaryDirectory() as out:
@@ -76,17 +76,9 @@ def _engine_cpu_seconds() -> float:
 
 def engine_share(model: str, hardware: str) -> EngineShare:
     """The same, in a fresh process: Prefect keeps to the first server that a process meets."""
-    code = "import sys; from flows import bench; bench.print_engine_share(*sys.argv[1:])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, model, hardware], stdout=subprocess.PIPE, check=True, text=True
-    )
+    command = [sys.executable, "-m", "flows.benchmarks.pairs", "--engine-share", model, hardware]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return EngineShare(*map(float, done.stdout.split()[-3:]))
-
-
-def print_engine_share(model: str, hardware: str) -> None:
-    """For `engine_share`."""
-    share = measure_engine_share(model, hardware, find_project())
-    print(share.wall_seconds, share.idle_seconds, share.cpu_seconds)
 
 
 def measure_pair(model: str, hardware: str, out: Path) -> Iterator[StageCost]:
@@ -190,7 +182,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m flows.benchmarks.pairs", description=__doc__)
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--hardware", nargs="+", default=HARDWARE)
+    parser.add_argument("--engine-share", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.engine_share is not None:
+        print(*astuple(measure_engine_share(*chosen.engine_share)))
+        return
     project = find_project()
     engine_share("ppocr_cls", "npu_tiny")  # makes the database, fetches the model
     share = engine_share("ppocr_cls", "npu_tiny")

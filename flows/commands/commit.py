@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.arguments import Quiet
+from flows.arguments import Jobs, Quiet
 from flows.project.context import options
 from flows.terminal.terminal import Terminal
 
@@ -37,17 +37,14 @@ def commit(
             "repository's, or those of the matrix.",
         ),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
-    ] = None,
+    jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the models that commits of a model repository changed, added or renamed."""
     from flows.repositories.commit_plan import CommitRequest
     from flows.repositories.commit_run import process_idle
 
-    terminal = Terminal(quiet or options(context).terminal.quiet)
+    terminal = options(context).terminal_with(quiet)
     project = options(context).project
     request = CommitRequest(repository, since, until, tuple(hardware or ()), jobs)
     result = process_idle(project, request, terminal) or _run(project, request, terminal)
@@ -66,7 +63,8 @@ def _run(project: Project, request: CommitRequest, terminal: Terminal) -> Commit
 
 def _show(result: CommitResult, terminal: Terminal) -> None:
     """A row for each pair, worst first; the headline, and where the report lies."""
-    from flows.repositories.commit_results import REPORT_FILE, SHORT
+    from flows.git.command import SHORT
+    from flows.repositories.commit_results import REPORT_FILE
     from flows.terminal.outcomes import printable
     from flows.terminal.text_table import make_table, plain_cells
     from stages.comparison.nights import Figure

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.arguments import PackageFolder
 from flows.project.context import options
 
 if TYPE_CHECKING:
     from stages.hardware.spec import HardwareSpec
     from stages.package import Package
-
-PackageFolder = Annotated[
-    Path, typer.Argument(metavar="PACKAGE", help="A folder that `recipe compile` wrote.")
-]
 
 
 def show(

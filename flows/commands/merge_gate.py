@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.arguments import Quiet
+from flows.arguments import Jobs, Quiet
 from flows.project.context import options
 from flows.terminal.outcomes import printable, report_error
 from flows.terminal.terminal import Terminal
@@ -63,10 +63,7 @@ def merge_gate(
         int | None,
         typer.Option("--pull-request", min=1, help="Its number, where the run isn't of one."),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
-    ] = None,
+    jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare a branch with its base on every pair that it affects; fail where one got worse.
@@ -76,7 +73,7 @@ def merge_gate(
     from flows.merging.result import MergeRequest, judge_idle
 
     pull = _pull_request(pull_request) if comment else None
-    terminal = Terminal(quiet or options(context).terminal.quiet)
+    terminal = options(context).terminal_with(quiet)
     project = options(context).project
     request = MergeRequest(base, head, repository or "", jobs)
     with contextlib.redirect_stdout(sys.stderr):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.arguments import Quiet
+from flows.arguments import Jobs, Quiet
+from flows.nights.night_request import NightRequest
 from flows.project.context import options
 from flows.terminal.terminal import Terminal
 from stages.errors import InputError
@@ -14,7 +15,6 @@ from stages.errors import InputError
 if TYPE_CHECKING:
     from flows.nights.conclusion import NightResult
     from flows.project.places import Project
-    from flows.workers.shard_parameters import Crew
 
 
 def nightly(
@@ -30,10 +30,7 @@ def nightly(
             help="Bring this checkout up to date instead, with the seeds that it has.",
         ),
     ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
-    ] = None,
+    jobs: Jobs = None,
     shards: Annotated[
         int | None,
         typer.Option("--shards", min=1, help="Parts that the workers of --work-pool take."),
@@ -44,31 +41,28 @@ def nightly(
     quiet: Quiet = False,
 ) -> None:
     """Run the whole matrix with fresh seeds; append it to the history; say what moved."""
+    from flows.workers.shard_parameters import crew_of
+
     if only_stale and seed is not None:
         raise InputError(
             "--only-stale runs with the seeds of params.yaml, not with another",
             where=f"--seed {seed}",
             hint="leave one of the two out",
         )
-    crew = _crew(shards, work_pool)
+    crew = crew_of(shards, work_pool)
     if only_stale and crew is not None:
         raise InputError(
             "--only-stale brings this checkout up to date, on this machine",
             where=f"--shards {crew.shards}",
             hint="leave one of the two out",
         )
-    terminal = Terminal(quiet or options(context).terminal.quiet)
-    result = _idle(options(context).project) if only_stale else None
-    if result is None:
-        result = _run(options(context).project, seed, only_stale, jobs, terminal, crew)
+    terminal = options(context).terminal_with(quiet)
+    project = options(context).project
+    request = NightRequest(seed, only_stale, jobs, shards, work_pool)
+    result = _idle(project) if only_stale else None
+    result = result or _run(project, request, terminal)
     _show(result, terminal)
     raise typer.Exit(int(result.outcome))
-
-
-def _crew(shards: int | None, work_pool: str) -> Crew | None:
-    from flows.workers.shard_parameters import crew_of
-
-    return crew_of(shards, work_pool)
 
 
 def _idle(project: Project) -> NightResult | None:
@@ -78,20 +72,13 @@ def _idle(project: Project) -> NightResult | None:
     return idle_night(project)
 
 
-def _run(
-    project: Project,
-    seed: int | None,
-    only_stale: bool,
-    jobs: int | None,
-    terminal: Terminal,
-    crew: Crew | None,
-) -> NightResult:
+def _run(project: Project, request: NightRequest, terminal: Terminal) -> NightResult:
     from flows.running.engine import flow_engine
 
     with flow_engine(project):
         from flows.nightly import call_nightly
 
-        return call_nightly(project, seed, only_stale, jobs, terminal, crew)
+        return call_nightly(project, request, terminal)
 
 
 def _show(result: NightResult, terminal: Terminal) -> None:

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.arguments import Bindings, HardwareList, Quantization, Quiet, parse_bindings
+from flows.arguments import Bindings, HardwareList, Jobs, Quantization, Quiet, parse_bindings
 from flows.project.context import options
-from flows.terminal.terminal import Terminal
 
 
 def run(
@@ -28,10 +27,7 @@ def run(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The folder for packages and reports.")
     ] = Path("out"),
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, help="Stages that may run side by side; else one a core."),
-    ] = None,
+    jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
     """Take models through all six stages for one or more devices."""
@@ -42,5 +38,5 @@ def run(
     )
     from flows.chain_run import run_request
 
-    terminal = Terminal(quiet or options(context).terminal.quiet)
+    terminal = options(context).terminal_with(quiet)
     raise typer.Exit(int(run_request(request, terminal)))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from flows.arguments import Jobs
 from flows.project.context import options
 
 
@@ -22,10 +23,7 @@ def serve(
     base: Annotated[
         str, typer.Option("--base", help="What the merge gate compares with unless it is told.")
     ] = "main",
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, help="Stages of a run side by side; else one a core."),
-    ] = None,
+    jobs: Jobs = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Flow runs side by side.")] = 2,
 ) -> None:
     """Serve commit, nightly and merge-gate on your Prefect server, until it is told to end."""

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.arguments import Bindings, Hardware, OutFolder, Quantization, parse_bindings
+from flows.arguments import (
+    Bindings,
+    Hardware,
+    OutFolder,
+    PackageFolder,
+    Quantization,
+    parse_bindings,
+)
 from flows.project.context import options
 from stages.errors import Outcome
 
 if TYPE_CHECKING:
     from flows.steps.stage_calls import StageResult
 
-PackageFolder = Annotated[
-    Path, typer.Argument(metavar="PACKAGE", help="A folder that `recipe compile` wrote.")
-]
 Baseline = Annotated[
     Path | None, typer.Option("--baseline", metavar="FILE", help="The accepted facts of the pair.")
 ]
@@ -63,11 +67,9 @@ def compile_(
     quantization: Quantization = None,
 ) -> None:
     """Compile a normalised model to a recipe package for one device."""
-    from flows.project.places import hardware_path, require_writable
     from flows.steps import stage_calls
 
-    spec = hardware_path(hardware, options(context).project)
-    require_writable(out.parent)
+    spec = _spec(context, hardware, out)
     _finish(context, stage_calls.compile_package(normalized, spec, out, quantization), out)
 
 
@@ -83,11 +85,9 @@ def validate(
     exit_zero: ExitZero = False,
 ) -> None:
     """Check a package: plan rules, accuracy, memory, fallbacks."""
-    from flows.project.places import hardware_path, require_writable
     from flows.steps import stage_calls
 
-    spec = hardware_path(hardware, options(context).project)
-    require_writable(out.parent)
+    spec = _spec(context, hardware, out)
     params = options(context).params
     result = stage_calls.validate(package, normalized, spec, out, params)
     _finish(context, result, out, exit_zero)
@@ -102,11 +102,9 @@ def benchmark(
     seed: Seed = None,
 ) -> None:
     """Time a package on the device."""
-    from flows.project.places import hardware_path, require_writable
     from flows.steps import stage_calls
 
-    spec = hardware_path(hardware, options(context).project)
-    require_writable(out.parent)
+    spec = _spec(context, hardware, out)
     params = options(context).params.with_benchmark(runs, seed)
     _finish(context, stage_calls.benchmark(package, spec, out, params), out)
 
@@ -162,14 +160,21 @@ def stress(
     exit_zero: ExitZero = False,
 ) -> None:
     """Time a package on a device that is already hot, or that heats itself in warm air."""
-    from flows.project.places import hardware_path, require_writable
     from flows.steps import stage_calls
 
-    spec = hardware_path(hardware, options(context).project)
-    require_writable(out.parent)
+    spec = _spec(context, hardware, out)
     params = options(context).params.with_stress(runs, seed, minutes, ambient, airflow)
     result = stage_calls.thermal_stress(package, spec, out, params)
     _finish(context, result, out, exit_zero)
+
+
+def _spec(context: typer.Context, hardware: str, out: Path) -> Path:
+    """The device's spec, where the stage can also write."""
+    from flows.project.places import hardware_path, require_writable
+
+    spec = hardware_path(hardware, options(context).project)
+    require_writable(out.parent)
+    return spec
 
 
 def _finish(

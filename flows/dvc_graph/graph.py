@@ -1,6 +1,6 @@
-"""DVC's graph: what it holds, what is stale, and saving what ran. The flows/dvc_*.py alone touch
-DVC's internals, which is why the project pins `dvc>=3.67,<3.68`; tests/flows/test_dvc_graph.py is
-the contract with them.
+"""DVC's graph: what it holds, what is stale, and saving what ran. This room alone touches DVC's
+internals, which is why the project pins `dvc>=3.67,<3.68`; tests/flows/test_dvc_graph.py is the
+contract with them.
 
 Where `dvc repro` hashes every dependency of every stage anew and rewrites the whole dvc.lock after
 each, this hashes each path once a run and writes dvc.lock once, to a file beside it that replaces

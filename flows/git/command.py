@@ -42,6 +42,8 @@ _REPOSITORY_VARIABLES = frozenset(
 )
 """`git rev-parse --local-env-vars` of git 2.39 but for GIT_CONFIG*, and how pathspecs are read."""
 
+SHORT = 12
+"""Hexadecimal digits of a commit's hash that are enough for a reader."""
 _SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.autoDetach=false")
 _ADDRESS_SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})

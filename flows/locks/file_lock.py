@@ -86,6 +86,19 @@ def file_lock(path: Path, what: str, say: Callable[[str], None] = warn) -> Itera
             fcntl.flock(stream, fcntl.LOCK_UN)
 
 
+@contextmanager
+def silent_lock(path: Path) -> Iterator[None]:
+    """Holds the lock in this file, in a folder that is there; waits for it without a word, since
+    nobody holds it for longer than a moment.
+
+    Raises:
+        OSError: the file can't be made.
+    """
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
 def holder_of(path: Path) -> Holder | None:
     """Who holds the lock in this file, as far as it can be told; None where nobody does."""
     try:

@@ -5,7 +5,7 @@ Importing this module imports DVC; the engine is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from flows.merging.source import MergeSource, Side
 from flows.project.places import Project
 from flows.project.requests import Pair
 from flows.steps.board import Step
-from flows.steps.matrix_request import MatrixRequest, MatrixResult
+from flows.steps.matrix_request import MatrixRequest, MatrixResult, MatrixRunner
 from flows.terminal.outcomes import GRAVITY
 from flows.terminal.terminal import Terminal
 from flows.workspaces.workspace import open_workspace
@@ -26,7 +26,6 @@ from stages.comparison.merge_words import first_line
 from stages.errors import InputError, RecipeError
 from stages.report.merge_report import MergeReport
 
-MatrixRunner = Callable[[MatrixRequest, Terminal], MatrixResult]
 HEAD, BASE = "head", "base"
 """The workspaces."""
 _PLACED = SideFacts(answered=frozenset({"normalize"}))

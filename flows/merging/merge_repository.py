@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flows.locks.file_lock import file_lock
 from flows.merging.source import MergeSource, Side, fork, limit_of, named, read_params
+from flows.project.params import HARDWARE_KEY, MODELS_KEY
 from flows.project.places import Project
 from flows.repositories.model_changes import ModelChanges, changes
 from flows.repositories.model_placing import place_models
@@ -20,8 +21,6 @@ from flows.repositories.model_repository import (
 )
 from flows.repositories.model_tree import read_models
 from flows.workspaces.overlay import Overlay
-
-_MODELS, _HARDWARE = "matrix.models", "matrix.hardware"
 
 
 @contextmanager
@@ -41,7 +40,7 @@ def repository_source(
     forked = fork(mirror.folder, base_tip, head_commit, base, head or config.branch)
     found = changes(mirror, forked, head_commit)
     params = read_params(project.params.read_bytes())
-    devices = tuple(config.hardware or params.get(_HARDWARE) or ())
+    devices = tuple(config.hardware or params.get(HARDWARE_KEY) or ())
     home = project.cache.absolute() / "placed"
     with file_lock(home / f"{name}.lock", f"the models of {name!r}", say):
         old = _side(mirror, forked, _old_names(mirror, found), home / f"{name}-base", config)
@@ -70,7 +69,7 @@ def _side(
 ) -> Side:
     known = read_models(mirror, commit).models if names else {}
     placed, unplaced = place_models(mirror, [known[name] for name in names], home)
-    params: dict[str, object] = {_MODELS: sorted(placed)}
+    params: dict[str, object] = {MODELS_KEY: sorted(placed)}
     if config.hardware is not None:
-        params[_HARDWARE] = list(config.hardware)
+        params[HARDWARE_KEY] = list(config.hardware)
     return Side("", None, Overlay(params=params, models=placed), unplaced, bool(placed))

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.locks.file_lock import warn
-from flows.merging.comparison import HEAD, MatrixRunner, compare
+from flows.merging.comparison import HEAD, compare
 from flows.merging.source import MergeSource, project_source
 from flows.project.files import write_beside
 from flows.project.params import load_params
 from flows.project.places import Project, require_writable
 from flows.repositories.all_models import models_of_repositories
-from flows.steps.matrix_request import RESULTS_FOLDER, MatrixRequest, MatrixResult
+from flows.steps.matrix_request import RESULTS_FOLDER, MatrixRequest, MatrixResult, MatrixRunner
 from flows.terminal.terminal import Terminal
 from flows.workspaces.workspace import workspace_folder
 from stages.errors import Outcome

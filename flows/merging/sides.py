@@ -45,14 +45,14 @@ def affected_pairs(
     old, new = _digests(base), _digests(head)
     found: dict[Pair, Pair | None] = {}
     untouched, met = 0, set()
-    for pair in sorted(new, key=_order):
+    for pair in sorted(new):
         before = Pair(renamed.get(pair.model, pair.model), pair.hardware)
         met.add(before)
         if old.get(before) == new[pair]:
             untouched += 1
         else:
             found[pair] = before if before in old else None
-    deleted = tuple(sorted(set(old) - met, key=_order))
+    deleted = tuple(sorted(set(old) - met))
     return AffectedPairs(found, deleted, untouched)
 
 
@@ -60,10 +60,6 @@ def _digests(prints: Mapping[Step, str]) -> dict[Pair, tuple[str, ...]]:
     """A pair's digests, in the order of the stages."""
     pairs = {Pair(step.model, step.hardware) for step in prints if step.hardware}
     return {pair: tuple(prints.get(step, "") for step in steps_of(pair)) for pair in pairs}
-
-
-def _order(pair: Pair) -> tuple[str, str]:
-    return pair.model, pair.hardware
 
 
 def side_facts(result: MatrixResult, pair: Pair) -> SideFacts:

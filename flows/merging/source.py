@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from flows.git.command import GitError, find_commit, git, merge_base
+from flows.project.params import MODELS_KEY, parse_params
 from flows.project.places import PARAMS_FILE, Project
 from flows.repositories.all_models import RepositoryModels
 from flows.workspaces.overlay import NO_OVERLAY, Overlay
@@ -17,7 +16,6 @@ from stages.errors import InputError
 
 _SHORT = 10
 _GRAPH = "dvc.yaml"
-_MODELS = "matrix.models"
 _MEASURED = ("benchmark.", "thermal_stress.")
 _LIMITS = frozenset({"thermal_stress.max_p99_over_p50"})
 _LIMIT, _DEFAULT_LIMIT = "gate.max_p99_increase_percent", 5
@@ -96,7 +94,7 @@ def _overlay(
 ) -> Overlay:
     if not others.folders:
         return Overlay(params=seeds)
-    models = {_MODELS: others.names(params.get(_MODELS) or [])}
+    models = {MODELS_KEY: others.names(params.get(MODELS_KEY) or [])}
     return Overlay(params={**seeds, **models}, models=others.folders)
 
 
@@ -154,10 +152,7 @@ def read_params(content: bytes) -> Mapping[str, Any]:
     Raises:
         InputError: it isn't YAML.
     """
-    try:
-        document = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise InputError("the parameters aren't YAML", where=PARAMS_FILE) from error
+    document = parse_params(content)
     sections = document if isinstance(document, dict) else {}
     return {
         f"{section}.{key}": value

@@ -6,12 +6,9 @@ one as it was. What is read is checked; a last line that was cut off is put asid
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import fcntl
 import io
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -20,7 +17,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from stages.comparison.nights import STAGES, Figure, PairNight
+from flows.locks.file_lock import silent_lock
+from flows.project.files import replaced
+from stages.comparison.nights import Figure, PairNight
+from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
 
 _RATIOS = {"p99_over_p50": Figure.TAIL, "hot_p99_over_p50": Figure.HOT_TAIL}
@@ -53,6 +53,8 @@ COLUMNS = (
 _OPTIONAL = {field.name for field in fields(PairNight) if field.default is None}
 _ROW = TypeAdapter(PairNight)
 _LONGEST_REASON = 300
+_MARK = "new-"
+"""What is on its way into a file's place has it in its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,27 +226,18 @@ def _damaged(problem: str, line: int, path: Path) -> InputError:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.with_name(f".{path.name}.lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        for left in path.parent.glob(f".{path.name}.new-*"):  # by a writer that was killed
+    with silent_lock(path.with_name(f".{path.name}.lock")):
+        for left in path.parent.glob(f".{path.name}.{_MARK}*"):  # by a writer that was killed
             left.unlink(missing_ok=True)
         yield
 
 
 def _replace(path: Path, text: str) -> None:
     """Puts the text in the file's place, on the disk for good before it is seen."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.new-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
+    with replaced(path, _MARK) as beside, beside.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

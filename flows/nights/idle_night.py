@@ -9,8 +9,8 @@ from flows.dvc_graph.graph import open_graph
 from flows.nights.conclusion import NightResult, conclude, measured_stale
 from flows.nights.rows import begin_night, project_commit
 from flows.project.params import load_params
-from flows.project.places import PairPlaces, Project
-from flows.steps.matrix_request import RESULTS_FOLDER, MatrixResult, Standing, StepAnswer
+from flows.project.places import Project
+from flows.steps.matrix_request import MatrixResult, Standing, StepAnswer, places_in
 from flows.steps.step_reports import report_of
 from stages.errors import InputError
 
@@ -39,7 +39,7 @@ def fresh_matrix(root: Path) -> MatrixResult | None:
         steps = [step for name in order if (step := graph.nodes[name].step) is not None]
     answers = {}
     for step in steps:
-        places = PairPlaces(root / RESULTS_FOLDER, step.model, step.hardware)
+        places = places_in(root, step.model, step.hardware)
         try:
             report = report_of(step.stage, places)
         except InputError:

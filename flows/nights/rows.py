@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -64,7 +64,7 @@ def _row(result: MatrixResult, pair: Pair, night: Night) -> PairNight:
     outcome = result.outcome_of(pair)
     try:
         facts = result.facts(pair)
-        row = _measured(_bare(pair, night, outcome, _verdicts(answers, facts)), facts)
+        row = _measured(bare_row(pair, night, outcome, _verdicts(answers, facts)), facts)
         compiled = answers[Stage.COMPILE]
         if compiled is not None and compiled.standing in WITH_OUTPUTS:
             manifest = load_manifest(result.places(pair).package)
@@ -74,11 +74,12 @@ def _row(result: MatrixResult, pair: Pair, night: Night) -> PairNight:
         return replace(row, reason=_reason(answers))
     except RecipeError as error:
         broken = error.outcome if outcome is Outcome.PASSED else outcome
-        row = _bare(pair, night, broken, _verdicts(answers, PairFacts()))
+        row = bare_row(pair, night, broken, _verdicts(answers, PairFacts()))
         return replace(row, reason=_reason(answers) or f"{error.problem} ({error.where})")
 
 
-def _bare(pair: Pair, night: Night, outcome: Outcome, verdicts: Mapping[Stage, str]) -> PairNight:
+def bare_row(pair: Pair, night: Night, outcome: Outcome, verdicts: Sequence[str]) -> PairNight:
+    """A row without figures; `verdicts` in the order of the stages."""
     return PairNight(
         night=night.date,
         started=night.started,
@@ -87,26 +88,26 @@ def _bare(pair: Pair, night: Night, outcome: Outcome, verdicts: Mapping[Stage, s
         model=pair.model,
         hardware=pair.hardware,
         outcome=outcome,
-        verdicts=tuple(verdicts[stage] for stage in Stage),
+        verdicts=tuple(verdicts),
     )
 
 
-def _verdicts(answers: Mapping[Stage, StepAnswer | None], facts: PairFacts) -> Mapping[Stage, str]:
+def _verdicts(answers: Mapping[Stage, StepAnswer | None], facts: PairFacts) -> list[str]:
     """Of each stage in a word: its verdict, the name of its outcome, or SKIPPED."""
     judged = {
         Stage.VALIDATE: facts.validation,
         Stage.GATE: facts.gate,
         Stage.THERMAL_STRESS: facts.stress,
     }
-    verdicts: dict[Stage, str] = {}
+    verdicts = []
     for stage, answer in answers.items():
         report = judged.get(stage)
         if answer is None or answer.standing is Standing.SKIPPED:
-            verdicts[stage] = SKIPPED
+            verdicts.append(SKIPPED)
         elif answer.standing is Standing.FAILED:
-            verdicts[stage] = answer.outcome.name
+            verdicts.append(answer.outcome.name)
         else:
-            verdicts[stage] = PASS if report is None else report.verdict.value
+            verdicts.append(PASS if report is None else report.verdict.value)
     return verdicts
 
 

@@ -21,6 +21,10 @@ class Options:
 
     terminal: Terminal
 
+    def terminal_with(self, quiet: bool) -> Terminal:
+        """How a command speaks that was told to be quiet itself, or wasn't."""
+        return Terminal(quiet or self.terminal.quiet)
+
     @cached_property
     def project(self) -> Project:
         """The project around the current folder."""

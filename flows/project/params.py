@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction as Exact
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flows.project.places import Project
+from flows.project.places import PARAMS_FILE
 from stages.errors import InputError
 
 if TYPE_CHECKING:
     from stages.comparison.drift import Bands
     from stages.device.session import Length
     from stages.device.surroundings import Surroundings
+
+MODELS_KEY, HARDWARE_KEY = "matrix.models", "matrix.hardware"
+"""The matrix's lists, as an overlay of parameters names them."""
 
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -172,6 +174,18 @@ def _overridden(section: _Timed, runs: int | None, seed: int | None) -> _Timed:
     )
 
 
+def parse_params(content: bytes) -> Any:
+    """The document in the bytes of a params.yaml of some commit, unchecked.
+
+    Raises:
+        InputError: it isn't YAML.
+    """
+    try:
+        return yaml.safe_load(content)
+    except yaml.YAMLError as error:
+        raise InputError("the parameters aren't YAML", where=PARAMS_FILE) from error
+
+
 def load_params(path: Path) -> Params:
     """The parameters in the file.
 
@@ -197,37 +211,3 @@ def load_params(path: Path) -> Params:
         raise InputError(
             f"{key} = {first['input']!r}: {first['msg'].lower()}", where=str(path), hint=hint
         ) from error
-
-
-def check_matrix(matrix: MatrixParams, project: Project) -> None:
-    """Refuses names that the project doesn't have; single stages don't care, so they never ask.
-
-    Raises:
-        InputError: a model or a device is unknown, with the nearest names, or named twice.
-    """
-    from stages.hardware.load import spec_names
-    from stages.normalizer.registry import Registry
-
-    models = list(Registry(project.registry).entries)
-    _check_names("matrix.models", "model", matrix.models, models, project.params)
-    devices = spec_names(project.hardware_specs)
-    _check_names("matrix.hardware", "hardware", matrix.hardware, devices, project.params)
-
-
-def _check_names(
-    key: str, what: str, names: Sequence[str], known: Sequence[str], path: Path
-) -> None:
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise InputError(
-                f"{key} names {name!r} twice", where=str(path), hint="give each name once"
-            )
-        if name not in known:
-            import difflib
-
-            near = difflib.get_close_matches(name, known, n=5, cutoff=0.4) or sorted(known)[:8]
-            raise InputError(
-                f"{key}: no {what} {name!r}",
-                where=str(path),
-                hint=f"give one of: {', '.join(near)}" if near else f"there is no {what} yet",
-            )

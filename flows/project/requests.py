@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.project.context import Options
+from flows.project.cores import usable_cores
 from flows.project.models import ModelRequest, request_model
 from flows.project.params import Params
 from flows.project.places import PairPlaces, Project, hardware_path, require_writable
@@ -23,9 +23,9 @@ class DeviceRequest:
     spec: Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Pair:
-    """One model on one device."""
+    """One model on one device; sorted by the model first."""
 
     model: str
     hardware: str
@@ -101,7 +101,7 @@ def make_request(
         bindings,
         quantization,
         out,
-        jobs or os.cpu_count() or 1,
+        jobs or usable_cores(),
         params,
         project,
     )

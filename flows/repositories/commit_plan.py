@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from flows.git.command import is_ancestor, merge_base
+from flows.git.command import SHORT, is_ancestor, merge_base
 from flows.project.params import load_params
 from flows.project.places import Project
 from flows.project.requests import Pair
@@ -18,7 +18,6 @@ from flows.repositories.model_repository import (
 )
 from flows.repositories.processed import BranchRecord, Failing, last_processed
 
-_SHORT = 12
 RETRIED = "retried"
 
 
@@ -113,20 +112,20 @@ def _since(
     last, name = before.commit, mirror.config.name
     if not mirror.has(last):
         remarks.append(
-            f"{name} was force-pushed, and the last commit processed, {last[:_SHORT]}, is gone: "
+            f"{name} was force-pushed, and the last commit processed, {last[:SHORT]}, is gone: "
             "all models are compared with what was run"
         )
         return None
     if is_ancestor(mirror.folder, last, until):
         return last
     if is_ancestor(mirror.folder, until, last):
-        remarks.append(f"{until[:_SHORT]} was processed before, as part of {last[:_SHORT]}")
+        remarks.append(f"{until[:SHORT]} was processed before, as part of {last[:SHORT]}")
         return until
     base = merge_base(mirror.folder, last, until)
-    fallback = f"their merge base {base[:_SHORT]}" if base else "nothing: they share no history"
+    fallback = f"their merge base {base[:SHORT]}" if base else "nothing: they share no history"
     remarks.append(
-        f"{name} was force-pushed: the last commit processed, {last[:_SHORT]}, isn't an ancestor "
-        f"of {until[:_SHORT]}; compared with {fallback}"
+        f"{name} was force-pushed: the last commit processed, {last[:SHORT]}, isn't an ancestor "
+        f"of {until[:SHORT]}; compared with {fallback}"
     )
     return base
 
@@ -178,7 +177,7 @@ def _advances(
 
 
 def _named(before: BranchRecord | None) -> str:
-    return before.commit[:_SHORT] if before is not None else "none"
+    return before.commit[:SHORT] if before is not None else "none"
 
 
 def still_failing(plan: CommitPlan) -> Mapping[Pair, Failing]:

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.git.command import SHORT
 from flows.project.files import write_beside
 from flows.project.places import Project
 from flows.project.requests import Pair
 from flows.repositories.commit_plan import CommitPlan
 from flows.repositories.processed import Failing
 from flows.terminal.outcomes import GRAVITY, worst
-from stages.comparison.nights import STAGES, Figure, PairNight
+from stages.comparison.nights import Figure, PairNight
+from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
 from stages.report.markdown import escape
 from stages.report.night import value_text
 
 COMMITS_FOLDER = "history/commits"
 RESULTS_FILE, REPORT_FILE = "results.json", "report.md"
-SHORT = 12
 _SHOWN = (
     Figure.P50,
     Figure.P99,
@@ -82,7 +83,7 @@ class CommitResult:
 def worst_first(rows: Sequence[CommitRow]) -> tuple[CommitRow, ...]:
     """Gravest outcome first, then by name."""
     order = {outcome: place for place, outcome in enumerate(GRAVITY)}
-    return tuple(sorted(rows, key=lambda r: (order[r.outcome], r.pair.model, r.pair.hardware)))
+    return tuple(sorted(rows, key=lambda row: (order[row.outcome], row.pair)))
 
 
 def headline_of(plan: CommitPlan, rows: Sequence[CommitRow]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
+from flows.git.command import SHORT
 from flows.locks.file_lock import file_lock
-from flows.nights.rows import Night, night_rows, project_commit
-from flows.project.params import load_params
+from flows.nights.rows import Night, bare_row, night_rows, project_commit
+from flows.project.params import HARDWARE_KEY, MODELS_KEY, load_params
 from flows.project.places import Project
 from flows.project.requests import Pair
 from flows.repositories.commit_plan import (
@@ -20,7 +22,6 @@ from flows.repositories.commit_plan import (
     still_failing,
 )
 from flows.repositories.commit_results import (
-    SHORT,
     CommitResult,
     CommitRow,
     headline_of,
@@ -32,14 +33,13 @@ from flows.repositories.model_changes import last_change
 from flows.repositories.model_placing import place_models
 from flows.repositories.model_repository import find_repository
 from flows.repositories.processed import BranchRecord, Failing, record_processed
-from flows.steps.matrix_request import MatrixRequest, MatrixResult
+from flows.steps.matrix_request import MatrixRequest, MatrixRunner
 from flows.terminal.terminal import Terminal
 from flows.workspaces.overlay import Overlay
 from flows.workspaces.workspace import open_workspace
-from stages.comparison.nights import SKIPPED, STAGES, PairNight
+from stages.comparison.nights import SKIPPED, PairNight
+from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
-
-MatrixRunner = Callable[[MatrixRequest, Terminal], MatrixResult]
 
 
 def process_commit(
@@ -136,7 +136,7 @@ def _measure(
     """Runs the pairs in a workspace whose matrix holds just their models."""
     name = plan.config.name
     overlay = Overlay(
-        params={"matrix.models": sorted(placed), "matrix.hardware": list(plan.hardware)},
+        params={MODELS_KEY: sorted(placed), HARDWARE_KEY: list(plan.hardware)},
         models=placed,
         baselines={new: old for new, old in plan.changes.renamed.items() if new in placed},
     )
@@ -158,17 +158,8 @@ def _row(plan: CommitPlan, pair: Pair, measured: PairNight, by_defect: bool = Fa
 def _defect_row(plan: CommitPlan, pair: Pair, night: Night, error: InputError) -> CommitRow:
     """The row of a model whose files can't be had: its first stage has nothing to read."""
     verdicts = (error.outcome.name, *(SKIPPED for _ in STAGES[1:]))
-    measured = PairNight(
-        night=night.date,
-        started=night.started,
-        seed=night.seed,
-        commit=night.commit,
-        model=pair.model,
-        hardware=pair.hardware,
-        outcome=error.outcome,
-        verdicts=verdicts,
-        reason=f"{error.problem} ({error.where})" if error.where else error.problem,
-    )
+    reason = f"{error.problem} ({error.where})" if error.where else error.problem
+    measured = replace(bare_row(pair, night, error.outcome, verdicts), reason=reason)
     return _row(plan, pair, measured, by_defect=True)
 
 
@@ -181,7 +172,7 @@ def _record(
         if row.outcome is not Outcome.PASSED:
             kept[row.pair] = _failing(plan, row)
     by_model: dict[str, dict[str, Failing]] = {}
-    for pair, known in sorted(kept.items(), key=lambda item: (item[0].model, item[0].hardware)):
+    for pair, known in sorted(kept.items(), key=itemgetter(0)):
         by_model.setdefault(pair.model, {})[pair.hardware] = known
     models = {name: model.fingerprint for name, model in plan.changes.models.items()}
     return BranchRecord(commit=plan.changes.until, models=models, failing=by_model)

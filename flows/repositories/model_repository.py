@@ -15,6 +15,7 @@ from typing import Annotated
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from flows.git.command import GitError, find_commit, git, has_object, without_secrets
 from flows.locks.file_lock import file_lock, warn
@@ -22,7 +23,8 @@ from flows.project.places import Project
 from stages.errors import InputError
 
 REPOSITORIES_FILE = "models/repositories.yaml"
-_NAME = r"^[A-Za-z0-9][\w.\-]*$"
+NAME = r"^[A-Za-z0-9][\w.\-]*$"
+"""What repositories, and models in a registry file, may be called."""
 _NO_OPTION = r"^[^-\x00][^\x00]*$"
 _STALE_LOCK_SECONDS = 10.0
 _PATIENCE = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
@@ -223,7 +225,7 @@ class _Repository(BaseModel):
 
 
 class _Document(BaseModel):
-    repositories: dict[Annotated[str, Field(pattern=_NAME)], _Repository]
+    repositories: dict[Annotated[str, Field(pattern=NAME)], _Repository]
 
 
 def _absolute(url: str, root: Path) -> str:
@@ -234,7 +236,13 @@ def _absolute(url: str, root: Path) -> str:
 
 def _wrong_key(error: ValidationError, path: Path) -> InputError:
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"][1:] if part != "[key]") or "(top)"
     shown = first["input"]
     value = f" (value: {shown!r})" if isinstance(shown, str | int | float | bool) else ""
-    return InputError(f"{first['msg'].lower()}{value}", where=f"{path}, key {key}", hint=_FORM)
+    return InputError(
+        f"{first['msg'].lower()}{value}", where=f"{path}, key {key_of(first)}", hint=_FORM
+    )
+
+
+def key_of(fault: ErrorDetails) -> str:
+    """Where the fault lies in a file that is read as one field of a document, by dotted key."""
+    return ".".join(str(part) for part in fault["loc"][1:] if part != "[key]") or "(top)"

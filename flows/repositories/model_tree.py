@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flows.git.command import SHORT
 from flows.git.large_files import content_chunks
 from flows.git.objects import Blobs, TreeFile, matching_paths, tree_files
 from flows.repositories.external_data import KnownLocations
-from flows.repositories.model_repository import REPOSITORIES_FILE, Mirror
+from flows.repositories.model_repository import NAME, REPOSITORIES_FILE, Mirror, key_of
 from stages.errors import InputError
 
 _UNFIT = re.compile(r"[^\w.\-]")
-_NAME = r"^[A-Za-z0-9][\w.\-]*$"
 _ENTRY_FILE = "model.yaml"
 _MODEL_ENDING = ".onnx"
 _SAMPLES, _QUANTIZATION = "samples", "quantization"
@@ -207,7 +207,7 @@ class _Reader:
                 )
 
     def _where(self, path: str) -> str:
-        place = f"{self.mirror.config.name} at {self.commit[:12]}"
+        place = f"{self.mirror.config.name} at {self.commit[:SHORT]}"
         return f"{path} in {place}" if path else place
 
 
@@ -254,7 +254,7 @@ class _Entry(_Strict):
 
 
 class _Registry(BaseModel):
-    models: dict[Annotated[str, Field(pattern=_NAME)], _Entry]
+    models: dict[Annotated[str, Field(pattern=NAME)], _Entry]
 
 
 def _parse(content: bytes, where: str) -> Mapping[str, _Entry]:
@@ -271,7 +271,8 @@ def _parse(content: bytes, where: str) -> Mapping[str, _Entry]:
         return _Registry.model_validate({"models": document or {}}).models
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"][1:] if part != "[key]") or "(top)"
         raise InputError(
-            f"the registry file: {first['msg'].lower()}", where=f"{where}, key {key}", hint=hint
+            f"the registry file: {first['msg'].lower()}",
+            where=f"{where}, key {key_of(first)}",
+            hint=hint,
         ) from error

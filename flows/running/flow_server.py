@@ -18,14 +18,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 import psutil
 
+from flows.locks.file_lock import silent_lock
 from flows.project.places import CACHE_VARIABLE
 from stages.errors import InputError, RecipeError
 
@@ -94,7 +93,7 @@ class FlowServer:
             return
         self._make_home()
         os.environ["PREFECT_HOME"] = str(self.home.resolve())
-        with _locked(self.home / "start.lock"):
+        with silent_lock(self.home / "start.lock"):
             self._users = (self.home / "users.lock").open("w")
             fcntl.flock(self._users, fcntl.LOCK_SH)
             self._record = self._find_running() or self._start()
@@ -148,7 +147,7 @@ class FlowServer:
         """Ends the server unless another run uses it."""
         if self._users is None or self._record is None:
             return
-        with _locked(self.home / "start.lock"):
+        with silent_lock(self.home / "start.lock"):
             fcntl.flock(self._users, fcntl.LOCK_UN)
             try:
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -214,13 +213,6 @@ def server_command(port: int) -> list[str]:
     application = "prefect.server.api.server:create_app"
     command = [sys.executable, "-m", "uvicorn", "--factory", application, "--host", "127.0.0.1"]
     return [*command, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def _free_port() -> int:

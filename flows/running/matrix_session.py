@@ -11,15 +11,14 @@ from pathlib import Path
 
 from flows.dvc_graph.graph import DvcGraph
 from flows.dvc_graph.nodes import Node
-from flows.project.places import PairPlaces
 from flows.running.stage_command import CommandEnd, StageCommands
 from flows.steps.board import Clock, Step
 from flows.steps.matrix_request import (
-    RESULTS_FOLDER,
     WITH_OUTPUTS,
     MatrixResult,
     Standing,
     StepAnswer,
+    places_in,
 )
 from flows.steps.progress import Progress
 from flows.steps.stage_calls import PASS, Stage, StageFailure, StageResult
@@ -142,7 +141,7 @@ class MatrixSession:
         long, mustn't begin when nothing is left to run beside it."""
         if node.step is None:
             return (0, 0)
-        normalized = PairPlaces(self.root / RESULTS_FOLDER, node.step.model, "").normalized
+        normalized = places_in(self.root, node.step.model).normalized
         try:
             size_bytes = (normalized / "model.onnx").stat().st_size
         except OSError:
@@ -152,7 +151,7 @@ class MatrixSession:
     def _report(self, node: Node, standing: Standing, seconds: float) -> NodeAnswer:
         if node.step is None:
             return NodeAnswer(standing, Outcome.PASSED, node.name, PASS, seconds)
-        places = PairPlaces(self.root / RESULTS_FOLDER, node.step.model, node.step.hardware)
+        places = places_in(self.root, node.step.model, node.step.hardware)
         report = report_of(node.step.stage, places)
         return NodeAnswer(standing, report.outcome, report.figure, report.verdict, seconds)
 

@@ -18,6 +18,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import FrameType
 from typing import TypeVar, cast
 
+from flows.project.cores import usable_cores
 from flows.running.interrupts import comes_of_interrupt
 from flows.steps.stage_calls import StageFailure
 from stages.errors import Outcome, RecipeError
@@ -101,7 +102,7 @@ def how_it_died(exit_code: int | None) -> str:
 
 def _make_context(jobs: int) -> ForkServerContext:
     """The forking server inherits the environment: it shares the cores among the jobs there."""
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, usable_cores() // jobs)
     for variable in _THREAD_VARIABLES:
         os.environ.setdefault(variable, str(threads))
     context = multiprocessing.get_context("forkserver")

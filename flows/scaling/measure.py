@@ -15,12 +15,15 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from flows.benchmarks.pairs import StageCost, measure_command, measure_pair
 from flows.project.files import write_beside
 from flows.project.places import PairPlaces, Project, find_project
 from flows.steps.stage_calls import Stage
+from flows.steps.step_reports import folder_of
 from stages.report.facts import gather_facts
 
 MODELS = ("bert_base", "mobilenetv2", "ppocr_cls", "ppocr_rec", "resnet50")
@@ -30,6 +33,7 @@ FILES_FILE = "files.csv"
 UNCACHED = frozenset({"compile_environment.json"})
 """Facts of a machine; .dvcignore keeps them out of the store."""
 _DIGEST_LETTERS = 16
+_Rows = TypeVar("_Rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +76,13 @@ def measure(model: str, hardware: str, out: Path) -> Measured:
     """Runs a pair's stages, then the timed ones with another seed."""
     places = PairPlaces(out, model, hardware)
     costs = [_cost(places, cost) for cost in measure_pair(model, hardware, out)]
-    folders = {
-        Stage.NORMALIZE: places.normalized,
-        Stage.COMPILE: places.package,
-        Stage.VALIDATE: places.validation,
-        Stage.BENCHMARK: places.benchmark,
-        Stage.GATE: places.gate,
-        Stage.THERMAL_STRESS: places.stress,
-    }
-    files = [file for stage in folders for file in _files(places, stage, 0, folders[stage])]
+    files = [file for stage in Stage for file in _files(places, stage, 0, folder_of(stage, places))]
     if any(cost.stage is Stage.BENCHMARK for cost in costs):
         for stage in (Stage.BENCHMARK, Stage.THERMAL_STRESS):
-            again = folders[stage].with_name(f"{folders[stage].name}-again")
-            arguments: list[str | Path] = [
-                places.package,
-                "--hardware",
-                hardware,
-                "--out",
-                again,
-                "--seed",
-                "1",
-            ]
-            measure_command(stage, arguments)
+            first = folder_of(stage, places)
+            again = first.with_name(f"{first.name}-again")
+            there: list[str | Path] = [places.package, "--hardware", hardware, "--out", again]
+            measure_command(stage, [*there, "--seed", "1"])
             files += _files(places, stage, 1, again)
     return Measured(tuple(costs), tuple(files))
 
@@ -141,33 +130,13 @@ def _table(kind: type[Any], rows: Iterable[Any]) -> bytes:
 
 def read_measured(folder: Path) -> Measured:
     """Reads both tables."""
-    with (folder / COSTS_FILE).open(newline="", encoding="utf-8") as stream:
-        costs = [
-            MeasuredCost(
-                row["model"],
-                row["hardware"],
-                Stage(row["stage"]),
-                int(row["exit_code"]),
-                float(row["cpu_seconds"]),
-                int(row["peak_mib"]),
-                int(row["p50_ns"]),
-            )
-            for row in csv.DictReader(stream)
-        ]
-    with (folder / FILES_FILE).open(newline="", encoding="utf-8") as stream:
-        files = [
-            MeasuredFile(
-                row["model"],
-                row["hardware"],
-                Stage(row["stage"]),
-                int(row["seed"]),
-                row["name"],
-                int(row["size_bytes"]),
-                row["digest"],
-            )
-            for row in csv.DictReader(stream)
-        ]
-    return Measured(tuple(costs), tuple(files))
+    costs = _rows(folder / COSTS_FILE, TypeAdapter(tuple[MeasuredCost, ...]))
+    return Measured(costs, _rows(folder / FILES_FILE, TypeAdapter(tuple[MeasuredFile, ...])))
+
+
+def _rows(path: Path, kind: TypeAdapter[_Rows]) -> _Rows:
+    with path.open(newline="", encoding="utf-8") as stream:
+        return kind.validate_python(tuple(csv.DictReader(stream)))
 
 
 def data_folder(project: Project) -> Path:

@@ -85,7 +85,6 @@ class Answers:
     run_steps: int = 0
     new_graphs: list[int] = field(default_factory=list)
     """Models whose normalised content no run had seen."""
-    new_contents: int = 0
     busy_share: float = 0.0
     commits: int = 0
 
@@ -103,7 +102,6 @@ class Simulation:
     assumptions: Assumptions
     costs: Costs
     farm: Farm
-    seed: int
     machines: Machines
     history: History
     fleet: list[str]
@@ -146,7 +144,6 @@ class Simulation:
             steps = {Work.EVERYTHING: self.assumptions.steps(1), Work.NORMALIZE: 1}.get(work, 0)
             self.answers.asked_steps += self.assumptions.steps(1)
             self.answers.run_steps += steps
-            self.answers.new_contents += work is not Work.NOTHING
             if work is Work.EVERYTHING:
                 self.answers.new_graphs.append(change.model)
 
@@ -233,7 +230,7 @@ def simulate(
     history = History(assumptions, random)
     fleet = profiles(assumptions, seed)
     machines = open_machines(farm.machines)
-    run = Simulation(assumptions, costs, farm, seed, machines, history, fleet, random)
+    run = Simulation(assumptions, costs, farm, machines, history, fleet, random)
     for change in history.main:
         run.remember(change)
     machines.clock.process(run.commits(days))

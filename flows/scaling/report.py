@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flows.project.files import write_beside
 from flows.project.places import find_project
-from flows.scaling import tables as tables
+from flows.scaling import tables
 from flows.scaling.load import Assumptions
 from flows.scaling.measure import data_folder, read_measured
 from flows.scaling.queue import Farm

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,12 +12,19 @@ from flows.project.requests import Pair
 from flows.steps.board import Step, steps_of
 from flows.steps.stage_calls import Stage
 from flows.terminal.outcomes import worst
+from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from stages.report.facts import PairFacts, gather_facts
 
 RESULTS_FOLDER = "results"
 LOCK_FILE = Path(".dvc", "tmp", "recipe-run.lock")
 """Held by who brings a folder up to date."""
+
+
+def places_in(root: Path, model: str, hardware: str = "") -> PairPlaces:
+    """Where the matrix of a folder keeps a pair's files, or without a device those that all
+    devices share."""
+    return PairPlaces(root / RESULTS_FOLDER, model, hardware)
 
 
 class Standing(StrEnum):
@@ -85,7 +92,7 @@ class MatrixResult:
 
     def places(self, pair: Pair) -> PairPlaces:
         """Where the pair's files lie."""
-        return PairPlaces(self.root / RESULTS_FOLDER, pair.model, pair.hardware)
+        return places_in(self.root, pair.model, pair.hardware)
 
     def answers_of(self, pair: Pair) -> list[StepAnswer]:
         """The pair's answers in the order of the stages."""
@@ -108,3 +115,7 @@ class MatrixResult:
         """
         done = {a.step.stage.value for a in self.answers_of(pair) if a.standing in WITH_OUTPUTS}
         return gather_facts(self.places(pair).folder, done)
+
+
+MatrixRunner = Callable[[MatrixRequest, Terminal], MatrixResult]
+"""The engine, for those who know nothing of Prefect."""

@@ -16,6 +16,7 @@ from flows.project.models import ModelRequest
 from flows.project.params import Params
 from stages.errors import Outcome
 from stages.report import figures
+from stages.report.facts import FAILED_OUTCOMES
 
 
 class Stage(StrEnum):
@@ -31,11 +32,6 @@ class Stage(StrEnum):
 
 PASS = "PASS"
 FAIL = "FAIL"
-FAILED_OUTCOMES = {
-    Stage.VALIDATE: Outcome.VALIDATION_FAILED,
-    Stage.GATE: Outcome.GATE_FAILED,
-    Stage.THERMAL_STRESS: Outcome.STRESS_FAILED,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.project.places import PairPlaces
-from flows.steps.stage_calls import FAILED_OUTCOMES, PASS, Stage
+from flows.steps.stage_calls import PASS, Stage
 from stages.errors import Outcome
 from stages.evaluation.verdict import Verdict
-from stages.report.facts import GateFacts, StressFacts, ValidationFacts, facts_of
+from stages.report.facts import (
+    FAILED_OUTCOMES,
+    GateFacts,
+    StressFacts,
+    ValidationFacts,
+    facts_of,
+)
 from stages.report.figures import main_figure
 
 

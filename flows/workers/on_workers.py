@@ -17,7 +17,6 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
 
 from flows.dvc_graph.graph import open_graph
 from flows.dvc_graph.remote import RemoteError
@@ -25,12 +24,14 @@ from flows.git.command import find_commit, git
 from flows.matrix import run_matrix
 from flows.project.places import Project
 from flows.project.requests import Pair
-from flows.steps.matrix_request import MatrixRequest, MatrixResult
+from flows.running.flow_call import end_state
+from flows.running.matrix_session import forced_names
+from flows.steps.matrix_request import MatrixRequest, MatrixResult, places_in
 from flows.terminal.terminal import Terminal
 from flows.workers.run_cache import fetch_run_cache, push_run_cache
 from flows.workers.shard_parameters import Checkout, Crew, Dispatch, Fate, ShardParameters
 from flows.workers.shards import Shard, split
-from stages.errors import InputError, Outcome
+from stages.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +156,8 @@ def matrix_on_workers(workspace: str, shards: int, place: str) -> State[Any]:
     call.result = run_matrix(replace(matrix, forced=frozenset()), call.terminal)
     _share(matrix.root, [pair for fate in lost for pair in fate.shard.pairs], call.terminal)
     outcome = call.result.outcome
-    message = f"{outcome.name}: {len(fates) - len(lost)} of {len(fates)} shards shared"
-    passed = outcome is Outcome.PASSED
-    return Completed(message=message) if passed else Failed(message=message)
+    said = f"{outcome.name}: {len(fates) - len(lost)} of {len(fates)} shards shared"
+    return end_state(outcome, said)
 
 
 def _collect(root: Path, pairs: list[Pair], terminal: Terminal) -> None:
@@ -186,11 +186,7 @@ def stale_pairs(request: MatrixRequest) -> list[Pair]:
     with open_graph(request.root) as graph:
         order = graph.select()
         steps = {name: node.step for name, node in graph.nodes.items()}
-        forced = [
-            name
-            for name, step in steps.items()
-            if step is not None and step.stage in request.forced
-        ]
+        forced = forced_names(graph.nodes, request.forced)
         stale = {steps[name] for name in graph.stale(order, forced)}
     pairs = {
         Pair(step.model, step.hardware)
@@ -198,13 +194,13 @@ def stale_pairs(request: MatrixRequest) -> list[Pair]:
         if step is not None and step.hardware and step in stale
     }
     wanted = pairs if request.pairs is None else pairs & request.pairs
-    return sorted(wanted, key=lambda pair: (pair.model, pair.hardware))
+    return sorted(wanted)
 
 
 def model_bytes(root: Path, model: str) -> int:
     """How large a model is, as far as can be told: its normalised form from the last time, or else
     what lies in its folder. Only the balance of shards depends on it."""
-    for folder in (root / "results" / "normalized" / model, root / "models" / model):
+    for folder in (places_in(root, model).normalized, Project(root).registry / model):
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
         if sizes:
             return sum(sizes)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flows.project.params import HARDWARE_KEY, MODELS_KEY
 from flows.project.requests import Pair
 from flows.steps.stage_calls import Stage
 from stages.errors import InputError
@@ -68,7 +69,7 @@ class ShardParameters:
         """The overlay, with the matrix narrowed to the shard: reading a small graph is quick."""
         models = list(dict.fromkeys(pair.model for pair in self.pairs))
         hardware = list(dict.fromkeys(pair.hardware for pair in self.pairs))
-        return {**self.checkout.params, "matrix.models": models, "matrix.hardware": hardware}
+        return {**self.checkout.params, MODELS_KEY: models, HARDWARE_KEY: hardware}
 
     def as_json(self) -> dict[str, Any]:
         """The parameters of the flow `matrix-shard`."""

@@ -31,10 +31,6 @@ class Shard:
         """Its models, in the order of its pairs."""
         return tuple(dict.fromkeys(pair.model for pair in self.pairs))
 
-    def hardware(self) -> tuple[str, ...]:
-        """Its devices, in the order of its pairs."""
-        return tuple(dict.fromkeys(pair.hardware for pair in self.pairs))
-
 
 def split(pairs: Iterable[Pair], count: int, sizes: Mapping[str, int]) -> tuple[Shard, ...]:
     """The pairs in at most `count` shards: fewer where there are fewer models.
@@ -50,7 +46,7 @@ def split(pairs: Iterable[Pair], count: int, sizes: Mapping[str, int]) -> tuple[
             f"{count} shards", where="the number of shards", hint="give a number of at least 1"
         )
     by_model: dict[str, list[Pair]] = {}
-    for pair in sorted(set(pairs), key=lambda pair: (pair.model, pair.hardware)):
+    for pair in sorted(set(pairs)):
         by_model.setdefault(pair.model, []).append(pair)
     loads = {model: len(own) * (sizes[model] + PAIR_BYTES) for model, own in by_model.items()}
     taken: list[tuple[int, int, list[str]]] = [

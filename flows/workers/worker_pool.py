@@ -10,7 +10,7 @@ from uuid import UUID
 
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.objects import FlowRun, State, StateType, WorkerStatus
+from prefect.client.schemas.objects import FlowRun, State, WorkerStatus
 from prefect.deployments import arun_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled
@@ -116,7 +116,7 @@ async def _look(watch: _Watch) -> None:
         if run.state is not None:
             _note(watch, run, run.state)
     now = time.monotonic()
-    if any(run.state_type == StateType.RUNNING for run in runs) or watch.running:
+    if watch.running:
         workers = await watch.client.read_workers_for_work_pool(watch.pool.name)
         if any(worker.status == WorkerStatus.ONLINE for worker in workers):
             watch.last_seen = now

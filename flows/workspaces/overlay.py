@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import filecmp
-import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from flows.project.files import write_beside
+from flows.project.files import replaced, write_beside
+from flows.project.params import parse_params
 from flows.project.places import PARAMS_FILE
 from stages.errors import InputError
 
@@ -66,10 +64,7 @@ def changed_params(content: bytes, values: Mapping[str, object]) -> bytes:
     Raises:
         InputError: it isn't YAML, or a key leads through a value that has no keys.
     """
-    try:
-        document: Any = yaml.safe_load(content) or {}
-    except yaml.YAMLError as error:
-        raise InputError("the parameters aren't YAML", where=PARAMS_FILE) from error
+    document = parse_params(content) or {}
     for key, value in values.items():
         *sections, last = key.split(".")
         target = document
@@ -99,19 +94,8 @@ def copy_folder(source: Path, target: Path) -> None:
         if theirs.is_dir():
             ours.mkdir(exist_ok=True)
         elif not ours.is_file() or not filecmp.cmp(theirs, ours, shallow=False):
-            _copy(theirs, ours)
-
-
-def _copy(source: Path, target: Path) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(descriptor)
-    try:
-        shutil.copyfile(source, name)
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
+            with replaced(ours) as beside:
+                shutil.copyfile(theirs, beside)
 
 
 def _take_over_baselines(baselines: Path, new: str, old: str) -> None:

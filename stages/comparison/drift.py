@@ -15,7 +15,8 @@ from fractions import Fraction
 from statistics import median
 from types import MappingProxyType
 
-from stages.comparison.nights import STAGES, Figure, PairNight
+from stages.comparison.nights import Figure, PairNight
+from stages.comparison.stage_names import STAGES
 
 MEDIAN_NIGHTS = 7
 _FEWEST_FOR_MEDIAN = 3

@@ -9,9 +9,6 @@ from fractions import Fraction
 from stages.errors import Outcome
 from stages.evaluation.latency import LatencySummary
 
-STAGES = ("normalize", "compile", "validate", "benchmark", "gate", "thermal_stress")
-"""The stages in their order, named as their files."""
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:

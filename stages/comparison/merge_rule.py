@@ -10,7 +10,6 @@ from fractions import Fraction
 
 from stages.comparison import merge_words as words
 from stages.comparison.merge_facts import (
-    STAGES,
     Delta,
     Failure,
     HostOperator,
@@ -18,6 +17,7 @@ from stages.comparison.merge_facts import (
     SideFacts,
     deltas,
 )
+from stages.comparison.stage_names import STAGES
 from stages.errors import Outcome
 from stages.evaluation.verdict import Verdict
 

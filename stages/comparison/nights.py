@@ -8,11 +8,9 @@ from enum import StrEnum
 from fractions import Fraction
 from types import MappingProxyType
 
+from stages.comparison.stage_names import STAGES
 from stages.errors import Outcome
 from stages.evaluation.verdict import Verdict
-
-STAGES = ("normalize", "compile", "validate", "benchmark", "gate", "thermal_stress")
-"""In order; a night holds a verdict of each."""
 
 SKIPPED = "SKIPPED"
 """The verdict of a stage that one before it gave nothing to work on."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from stages.errors import Outcome
 from stages.evaluation.latency import LatencySummary
 from stages.evaluation.output_checks import OutputFacts
 from stages.evaluation.package_facts import Fallback, MemoryFacts
@@ -24,6 +25,15 @@ FILES = MappingProxyType(
     }
 )
 """The report of each stage that writes one, in the stage's output folder."""
+
+FAILED_OUTCOMES = MappingProxyType(
+    {
+        "validate": Outcome.VALIDATION_FAILED,
+        "gate": Outcome.GATE_FAILED,
+        "thermal_stress": Outcome.STRESS_FAILED,
+    }
+)
+"""What a FAIL in its report means, of each stage that gives verdicts."""
 
 FOLDERS = MappingProxyType(
     {

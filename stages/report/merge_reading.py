@@ -6,27 +6,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
 from stages.comparison.merge_facts import Accuracy, Failure, HostOperator, SideFacts
-from stages.errors import InputError, Outcome
+from stages.errors import InputError
 from stages.evaluation.latency import LatencySummary
 from stages.evaluation.output_checks import OutputFacts
 from stages.evaluation.package_facts import Fallback, MemoryFacts
 from stages.evaluation.verdict import Check
-from stages.report.facts import FOLDERS, facts_of
+from stages.report.facts import FAILED_OUTCOMES, FOLDERS, facts_of
 
 ACCURACY = "accuracy"
 """The one name of all checks on outputs: outputs and samples may change with the model."""
 
-_OUTCOMES = MappingProxyType(
-    {
-        "validate": Outcome.VALIDATION_FAILED,
-        "gate": Outcome.GATE_FAILED,
-        "thermal_stress": Outcome.STRESS_FAILED,
-    }
-)
 _SAMPLES = (("benchmark", "samples.csv"), ("thermal_stress", "stress.csv"))
 
 
@@ -106,7 +98,7 @@ def _failures(stage: str, checks: Sequence[Check], outputs: Collection[str]) -> 
     for check in checks:
         if not check.passed:
             name = ACCURACY if check.name in outputs else check.name
-            yield Failure(stage, name, _OUTCOMES[stage], check.message)
+            yield Failure(stage, name, FAILED_OUTCOMES[stage], check.message)
 
 
 def _operators(fallbacks: Sequence[Fallback]) -> Iterator[HostOperator]:

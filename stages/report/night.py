@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from stages.comparison.drift import Drift, Move, PairDrift, Timing
-from stages.comparison.nights import STAGES, Figure, PairNight
+from stages.comparison.nights import Figure, PairNight
+from stages.comparison.stage_names import STAGES
 from stages.evaluation.latency import ratio_text
 from stages.report.markdown import escape
 from stages.units import format_bytes, format_ns

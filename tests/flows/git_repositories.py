@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from flows.project.places import Project
@@ -28,6 +29,12 @@ ENVIRONMENT = {
     **{f"GIT_CONFIG_KEY_{n}": key for n, key in enumerate(_SETTINGS)},
     **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(_SETTINGS.values())},
 }
+
+
+def set_git_environment(patch: pytest.MonkeyPatch) -> None:
+    """Lets every git of this process and of its children see these settings alone."""
+    for key, value in ENVIRONMENT.items():
+        patch.setenv(key, value)
 
 
 @dataclass(frozen=True)

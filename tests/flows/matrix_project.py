@@ -10,32 +10,28 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from flows.dvc_graph.graph import open_graph
 from flows.project.requests import Pair
-from flows.running.matrix_session import MatrixSession, NodeAnswer, forced_names
-from flows.running.stage_command import StageCommands
+from flows.running.matrix_session import NodeAnswer
 from flows.steps.matrix_request import Standing
-from flows.steps.progress import Progress
 from flows.steps.stage_calls import Stage
-from flows.terminal.terminal import Terminal
 from stages.package.manifest import MANIFEST, print_manifest
 from stages.report.facts import FILES
 from tests.flows.command import REPOSITORY
 from tests.flows.dvc_project import DvcProject, contents
 from tests.flows.fake_matrix import manifest_of
 from tests.flows.git_repositories import Repository
+from tests.flows.project_files import OF_DVC, copy_project
 from tests.flows.sample_reports import REPORTS, write_report
 
 LOG, MARKERS, CANNED = "log/commands", "markers", "canned"
 _KEPT = ("results/", "hardware_specs/", "models/${", "baselines/")
-_COPIED = (".dvc/config", ".dvc/.gitignore", ".dvcignore")
 
 _STEP = """\
 #!/bin/sh
@@ -163,24 +159,6 @@ class MatrixProject(DvcProject):
         with contextlib.chdir(self.root), Repo() as repo:
             return repo.status()
 
-    def bring_up_to_date(
-        self, *names: str, forced: Collection[Stage] = ()
-    ) -> dict[str, NodeAnswer]:
-        """What the engine does, but one stage after the other, and without Prefect; the answers of
-        the stale ones."""
-        with open_graph(self.root) as graph:
-            order = graph.select(names or None)
-            wanted = forced_names(graph.nodes, forced).intersection(order)
-            stale = graph.stale(order, wanted)
-            commands = StageCommands(1, self.root)
-            progress = Progress(Terminal(quiet=True), len(stale))
-            session = MatrixSession(self.root, graph, order, stale, wanted, commands, progress)
-            for name in stale:
-                session.take(name)
-            commands.stop()
-            graph.record()
-            return session.answers
-
     def _logged(self, what: str) -> list[str]:
         log = self.root / LOG
         lines = log.read_text().splitlines() if log.exists() else []
@@ -193,9 +171,7 @@ def make_matrix_project(
     """The project, committed."""
     project = MatrixProject(root)
     repository = Repository.make(root)
-    for path in _COPIED:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / path, root / path)
+    copy_project(root, *OF_DVC)
     repository.write(".gitignore", f"results/\n.cache/\nhistory/\nlog/\n{MARKERS}/\n")
     for model in models:
         repository.write(f"models/{model}/model.yaml", f"description: {model}\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +15,13 @@ from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing, St
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
 from stages.report.facts import FOLDERS
-from tests.flows.command import REPOSITORY
 from tests.flows.git_repositories import Repository
+from tests.flows.project_files import OF_DVC, copy_project
 from tests.flows.sample_reports import FALLBACK, LATENCY, REPORTS, write_report
 from tests.flows.small_models import save
 
 DEVICE = "npu_tiny"
-_TAKEN = (
-    "stages",
-    "flows",
-    "models/*.py",
-    ".dvc/config",
-    ".dvc/.gitignore",
-    ".dvcignore",
-    "dvc.yaml",
-)
+_TAKEN = ("stages", "flows", "models/*.py", f"hardware_specs/{DEVICE}.yaml", *OF_DVC, "dvc.yaml")
 PARAMS = """matrix:
   models: [net_a, net_b]
   hardware: [npu_tiny]
@@ -147,16 +137,7 @@ def make_merge_project(folder: Path) -> tuple[Repository, Project]:
     repository.write("README.md", "to be done\n")
     repository.commit("begin")
     repository.git("tag", "before")
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--", *_TAKEN, f"hardware_specs/{DEVICE}.yaml"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-    for path in filter(None, listed.split("\0")):
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(REPOSITORY / path, target)
+    copy_project(folder, *_TAKEN)
     repository.write(".gitignore", ".cache/\nresults/\nout/\n__pycache__/\n.dvc/config.local\n")
     repository.write("params.yaml", PARAMS)
     repository.write(f"baselines/{DEVICE}/.gitkeep", "")

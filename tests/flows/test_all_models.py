@@ -9,17 +9,12 @@ import pytest
 import yaml
 
 from flows.merging.source import project_source
-from flows.project.places import CACHE_VARIABLE, Project
+from flows.project.places import Project
 from flows.project.requests import Pair
 from flows.repositories.all_models import RepositoryModels, models_of_repositories
-from tests.flows.git_repositories import ENVIRONMENT, Repository, make_project, tiny_model
+from tests.flows.git_repositories import Repository, make_project, tiny_model
 
-
-@pytest.fixture(autouse=True)
-def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
-    for key, value in ENVIRONMENT.items():
-        monkeypatch.setenv(key, value)
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ def test_wrong_params_are_refused(tmp_path: Path) -> None:
     check_empty(tmp_path / "out")
 
 
-def test_bad_models_in_a_run_are_refused_one_by_one(flow_server: None, tmp_path: Path) -> None:
+def test_bad_models_in_a_run_are_refused_one_by_one(flow_server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     models = [make(tmp_path) for make in (truncated, text, foreign, dynamic)]
     ended = recipe("run", *models, "--hardware", "npu_tiny", "--out", out)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from flows.git.command import GitError
-from flows.project.places import CACHE_VARIABLE
 from flows.project.requests import Pair
 from flows.repositories.commit_plan import CommitRequest
 from flows.repositories.commit_run import process_commit
@@ -20,14 +19,11 @@ from flows.steps.stage_calls import Stage
 from flows.terminal.terminal import Terminal
 from stages.errors import HardwareSpecError, InputError, Outcome
 from tests.flows.commits import DEVICES, Commits
-from tests.flows.git_repositories import ENVIRONMENT, tiny_model
+from tests.flows.git_repositories import tiny_model
 
 
 @pytest.fixture
-def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commits:
-    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
-    for key, value in ENVIRONMENT.items():
-        monkeypatch.setenv(key, value)
+def commits(tmp_path: Path, surroundings: None) -> Commits:
     return Commits(tmp_path)
 
 

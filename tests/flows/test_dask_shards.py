@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,7 @@ from stages.errors import InputError, Outcome
 from tests.flows.command import REPOSITORY
 from tests.flows.copied_matrix import make_project, ran
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("prefect_dask") is None, reason="prefect-dask isn't installed"),
-]
+pytestmark = pytest.mark.slow
 _ADDRESS = "tcp://"
 
 

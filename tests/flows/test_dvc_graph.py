@@ -72,6 +72,14 @@ def test_each_restores_what_the_other_made(
     assert other.status() == {}
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> MatrixProject:
+    """One model on one device, brought up to date by the engine."""
+    project = make_matrix_project(tmp_path_factory.mktemp("c") / "p", ("m0",), ("h0",))
+    project.bring_up_to_date()
+    return project
+
+
 def extra(project: MatrixProject, **keys: object) -> None:
     """A stage of the user's own, behind one of the six."""
     settings = {"cmd": "cp results/h0/m0/gate/gate.json copy.json", "outs": ["copy.json"]}
@@ -148,8 +156,9 @@ VARIANTS = [
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
 def test_other_kinds_of_stages_too(
-    variant: Callable[[MatrixProject], None], project: MatrixProject, tmp_path: Path
+    variant: Callable[[MatrixProject], None], pair: MatrixProject, tmp_path: Path
 ) -> None:
+    project = pair.copied(tmp_path / "p")
     variant(project)
     twin = project.copied(tmp_path / "q")
     answers = project.bring_up_to_date()

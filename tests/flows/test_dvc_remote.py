@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from flows.dvc_graph.remote import Moved, RemoteError
 from flows.project.requests import Pair
 from flows.steps.board import steps_of
 from flows.workers.run_cache import fetch_run_cache, push_run_cache
-from tests.flows.copied_matrix import make_project, ran, set_remote
+from tests.flows.copied_matrix import make_project, ran, run_all, set_remote
 
 PAIRS = [Pair(model, "h1") for model in ("m1", "m2")]
 STEPS = 2 + 5 * len(PAIRS)
@@ -39,12 +40,11 @@ def there(here: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     """The address of an S3 server with one bucket."""
-    server = pytest.importorskip("moto.server", reason="moto isn't installed")
-    pytest.importorskip("dvc_s3", reason="dvc-s3 isn't installed")
     import boto3
+    from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    threaded = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    threaded = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     threaded.start()
     host, port = threaded.get_host_and_port()
     address = f"http://{host}:{port}"
@@ -61,17 +61,6 @@ _KEYS = {"aws_access_key_id": "nobody", "aws_secret_access_key": "nothing"}
 def _s3_settings(address: str) -> dict[str, str]:
     keys = {"access_key_id": "nobody", "secret_access_key": "nothing"}
     return {"endpointurl": address, "region": "us-east-1", **keys}
-
-
-def _run_all(root: Path) -> None:
-    """As the matrix does, one by one."""
-    with open_graph(root) as graph:
-        for name in graph.select():
-            graph.begin(name)
-            for command in graph.nodes[name].commands:
-                subprocess.run(command, shell=True, cwd=root, check=True)
-            graph.finish(name)
-        graph.record()
 
 
 def _restore_all(root: Path) -> list[bool]:
@@ -91,7 +80,7 @@ def _results(root: Path) -> dict[str, bytes]:
 
 
 def _assert_shared(here: Path, there: Path) -> None:
-    _run_all(here)
+    run_all(here)
     sent = push_run_cache(here, PAIRS)
     assert sent is not None
     assert sent.entries == STEPS
@@ -109,8 +98,6 @@ def _assert_shared(here: Path, there: Path) -> None:
 
 
 def _with_dvc() -> dict[str, str]:
-    import sys
-
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
 
@@ -130,7 +117,7 @@ def test_a_folder_is_a_remote_too(here: Path, there: Path, tmp_path: Path) -> No
 def test_only_what_was_asked_for_is_sent(here: Path, there: Path, tmp_path: Path) -> None:
     for root in (here, there):
         set_remote(root, str(tmp_path / "shared"), {})
-    _run_all(here)
+    run_all(here)
     sent = push_run_cache(here, PAIRS[:1])
     assert sent is not None
     assert sent.entries == 6
@@ -151,7 +138,7 @@ def _restore_all_that_can(root: Path) -> Iterator[bool]:
 def test_dvc_itself_shares_with_us(here: Path, there: Path, tmp_path: Path) -> None:
     for root in (here, there):
         set_remote(root, str(tmp_path / "shared"), {})
-    _run_all(here)
+    run_all(here)
     command = ["dvc", "push", "--quiet", "--run-cache"]
     subprocess.run(command, cwd=here, check=True, env=_with_dvc())
     assert push_run_cache(here, PAIRS) == Moved(0, 0)
@@ -162,20 +149,22 @@ def test_dvc_itself_shares_with_us(here: Path, there: Path, tmp_path: Path) -> N
 
 
 def test_without_a_remote_nothing_is_shared_and_nothing_fails(here: Path) -> None:
-    _run_all(here)
+    run_all(here)
     assert push_run_cache(here, PAIRS) is None
     assert fetch_run_cache(here, PAIRS) is None
     with pytest.raises(RemoteError, match="no DVC remote 'nowhere'"):
         push_run_cache(here, PAIRS, "nowhere")
 
 
-def test_an_s3_that_is_down_is_named_and_nothing_is_lost(here: Path) -> None:
-    pytest.importorskip("dvc_s3", reason="dvc-s3 isn't installed")
+def test_an_s3_that_is_down_is_named_and_nothing_is_lost(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # its client would try for long
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     set_remote(here, "s3://shared/results", _s3_settings(f"http://127.0.0.1:{port}"))
-    _run_all(here)
+    run_all(here)
     before = _results(here)
     with pytest.raises(RemoteError) as caught:
         push_run_cache(here, PAIRS)
@@ -191,6 +180,6 @@ def test_an_s3_that_is_down_is_named_and_nothing_is_lost(here: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(here: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     set_remote(here, str(tmp_path / "file"), {})
-    _run_all(here)
+    run_all(here)
     with pytest.raises(RemoteError, match="file"):
         push_run_cache(here, PAIRS)

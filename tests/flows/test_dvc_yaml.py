@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ import pytest
 import yaml
 
 from flows.project.context import Options
+from flows.project.cores import usable_cores
 from flows.project.params import Params, load_params
 from flows.project.places import PairPlaces, Project
 from flows.project.requests import Pair, RunRequest, make_request
@@ -190,10 +193,10 @@ def test_what_a_stage_reads_is_what_it_depends_on(stages: dict[str, Described]) 
     """Every path in a command is a dependency or an output, or lies in one, or holds one."""
     for stage in stages.values():
         known = [PurePosixPath(path) for path in (*stage.deps, *stage.outs)]
-        for word in stage.command:
-            if "/" in word:
-                path = PurePosixPath(word)
-                assert [one for one in known if path in (one, *one.parents) or one in path.parents]
+        paths = [PurePosixPath(word) for word in stage.command if "/" in word]
+        assert paths
+        for path in paths:
+            assert [one for one in known if path in (one, *one.parents) or one in path.parents]
 
 
 @pytest.fixture
@@ -210,6 +213,20 @@ def request_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRequest:
     assert options.project == Project(Path())
     out = Path("results")
     return make_request([PAIR.model], [PAIR.hardware], {}, None, out, None, options)
+
+
+def test_a_run_has_as_many_jobs_as_it_may_use_cores(request_here: RunRequest) -> None:
+    assert request_here.jobs == usable_cores()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system pins no process")
+def test_cores_that_a_container_leaves_us() -> None:
+    code = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+        "from flows.project.cores import usable_cores; print(usable_cores())"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "1\n"
 
 
 @pytest.mark.parametrize("stage", list(Stage))

@@ -28,7 +28,7 @@ from tests.flows.fake_stages import Calls
 
 
 @pytest.fixture
-def project(flow_server: None) -> Project:
+def project(prefect_here: str) -> Project:
     """A project beside a flow server that runs."""
     return Project(REPOSITORY)
 

@@ -62,7 +62,7 @@ def test_a_single_stage_leaves_nothing(stage: str, deep: PairPlaces, tmp_path: P
 
 @pytest.mark.parametrize("after", ["normalize", "compile"])
 def test_a_run_keeps_what_was_finished_and_nothing_else(
-    after: str, flow_server: None, deep: PairPlaces, tmp_path: Path
+    after: str, flow_server: str, deep: PairPlaces, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     model = deep.out.parent / "deep.onnx"
@@ -83,7 +83,7 @@ def test_a_run_keeps_what_was_finished_and_nothing_else(
     assert (out / "npu_tiny").exists() == (after == "compile")
 
 
-def test_sigterm_ends_a_run_alike(flow_server: None, deep: PairPlaces, tmp_path: Path) -> None:
+def test_sigterm_ends_a_run_alike(flow_server: str, deep: PairPlaces, tmp_path: Path) -> None:
     model = deep.out.parent / "deep.onnx"
     with started("run", model, "--hardware", "npu_tiny", "--out", tmp_path / "out") as process:
         assert process.stdout is not None
@@ -108,7 +108,7 @@ def processes_with(tag: str) -> list[int]:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc")
 def test_a_killed_run_leaves_no_process_and_nothing_half_written(
-    flow_server: None, deep: PairPlaces, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flow_server: str, deep: PairPlaces, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tag = f"RUN_OF={tmp_path}"
     monkeypatch.setenv("RUN_OF", str(tmp_path))

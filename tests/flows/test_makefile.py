@@ -8,11 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.flows.command import REPOSITORY
+from tests.needed import needs_make
 
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+pytestmark = needs_make
 
 
 def script(path: Path, body: str) -> None:

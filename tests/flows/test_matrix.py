@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -19,35 +17,19 @@ from prefect.client.schemas.filters import (
     FlowRunFilterId,
     FlowRunFilterTags,
 )
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.matrix import run_matrix
-from flows.project.places import Project
 from flows.project.requests import Pair
-from flows.running.flow_server import FlowServer
 from flows.steps.board import Step, needs_of
 from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing
 from flows.steps.stage_calls import Stage
 from flows.terminal.terminal import Terminal
 from stages.errors import InputError, Outcome
-from tests.flows.command import REPOSITORY
 from tests.flows.matrix_project import LOG, MatrixProject, make_matrix_project
 
+pytestmark = pytest.mark.usefixtures("prefect_here")
 MODELS, DEVICES = ("m0", "m1"), ("h0", "h1")
 STEPS = 22
-
-
-@pytest.fixture(scope="module", autouse=True)
-def server(flow_server: None) -> Iterator[None]:
-    """The shared server, which Prefect in this process talks to."""
-    server = FlowServer(Project(REPOSITORY).cache / "prefect")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delenv("PREFECT_API_URL", raising=False)
-        server.open()
-        server.wait_until_ready()
-        with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
-            yield
-        server.close()
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ _LONGEST_SECONDS = 240
 
 
 @pytest.fixture(scope="module")
-def campaign(flow_server: None, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+def campaign(flow_server: str, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
     """Two models on one device, never run and run in peace; runs use the shared flow server."""
     home = Project(REPOSITORY).cache
     return Campaign.make(tmp_path_factory.mktemp("campaign"), 2, 1, home)
@@ -73,7 +73,7 @@ def test_an_interrupted_run_records_what_ended(campaign: Campaign, project: Matr
     for name in ("thermal_stress@m0-h0", "thermal_stress@m1-h0"):
         project.unmark(name)
     project.forget()
-    assert campaign.run(project).returncode == Outcome.PASSED
+    assert campaign.run(project).code == Outcome.PASSED
     assert len(project.began()) == STEPS - len(recorded)
     assert project.results() == campaign.undisturbed.results()
     assert project.status() == {}
@@ -119,7 +119,7 @@ def test_a_flow_server_that_dies_ends_the_run_and_loses_nothing(
         project.unmark(name)
     done = set(project.lock())
     project.forget()
-    assert campaign.run(project).returncode == Outcome.PASSED
+    assert campaign.run(project).code == Outcome.PASSED
     assert done.isdisjoint(project.began())
     assert project.status() == {}
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from flows.git.command import GitError
-from flows.merging.comparison import MatrixRunner, compare
+from flows.merging.comparison import compare
 from flows.merging.merge_repository import repository_source
 from flows.merging.result import MergeRequest, judge_idle, judge_request
 from flows.merging.sides import affected_pairs, plain_message
@@ -19,12 +19,13 @@ from flows.project.places import CACHE_VARIABLE
 from flows.project.requests import Pair
 from flows.repositories.all_models import RepositoryModels
 from flows.steps.board import Step
+from flows.steps.matrix_request import MatrixRunner
 from flows.steps.stage_calls import Stage
 from flows.terminal.terminal import Terminal
 from stages.comparison.merge_rule import PairVerdict
 from stages.errors import InputError, Outcome
 from stages.report.merge_report import MergeReport, headline
-from tests.flows.git_repositories import ENVIRONMENT, Repository
+from tests.flows.git_repositories import Repository, set_git_environment
 from tests.flows.merge_project import (
     DEVICE,
     FakeEngine,
@@ -77,8 +78,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Merges:
 @pytest.fixture
 def merges(made: Merges, monkeypatch: pytest.MonkeyPatch) -> Iterator[Merges]:
     monkeypatch.setenv(CACHE_VARIABLE, str(made.root.parent / "cache"))
-    for key, value in ENVIRONMENT.items():
-        monkeypatch.setenv(key, value)
+    set_git_environment(monkeypatch)
     monkeypatch.setattr(made, "run", made.engine.run_matrix)
     made.engine.crashes_in = ""
     made.branch()

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    ArtifactFilter,
-    ArtifactFilterFlowRunId,
-    FlowFilter,
-    FlowFilterName,
-)
-from prefect.client.schemas.sorting import FlowRunSort
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.merge_gate import SUMMARY_KEY, TABLE_KEY, call_merge_gate
 from flows.merging.result import MergeGateResult, MergeRequest
 from flows.project.places import CACHE_VARIABLE, PairPlaces, Project
 from flows.running.engine import drain
-from flows.running.flow_server import FlowServer
 from flows.terminal.terminal import Terminal
 from stages.comparison.merge_rule import PairVerdict
 from stages.errors import Outcome
 from stages.gate import accept_baseline
-from tests.flows.command import REPOSITORY, recipe
+from tests.flows.command import recipe
 from tests.flows.git_repositories import Repository
 from tests.flows.merge_project import DEVICE, PARAMS, activated, make_merge_project, write_model
+from tests.flows.prefect_runs import artifacts_of, newest_run
 
 SLOWER = re.compile(
     r"FAIL: net_b on npu_tiny: P99 [\d.]+ us -> [\d.]+ us \(\+[\d.]+ %, limit \+5 %\); "
@@ -42,22 +31,8 @@ SLOWER = re.compile(
 
 
 @pytest.fixture(scope="module")
-def server(flow_server: None) -> Iterator[str]:
-    """The address of the shared server, which Prefect in this process talks to."""
-    server = FlowServer(Project(REPOSITORY).cache / "prefect")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delenv("PREFECT_API_URL", raising=False)
-        server.open()
-        server.wait_until_ready()
-        with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
-            yield os.environ["PREFECT_API_URL"]
-            drain()
-        server.close()
-
-
-@pytest.fixture(scope="module")
 def merged(
-    server: str, tmp_path_factory: pytest.TempPathFactory
+    prefect_here: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Repository, Project]]:
     """A project whose branch `slow` puts net_b's activation on the host, drops net_a and adds
     net_c."""
@@ -112,7 +87,8 @@ def test_its_reports_say_so(blocked: MergeGateResult, merged: tuple[Repository, 
 
 def test_the_flow_run_reads_well_in_prefect(blocked: MergeGateResult) -> None:
     drain()
-    run, artifacts = latest_run()
+    run = newest_run("merge gate")
+    artifacts = artifacts_of(run)
     assert run.name == "merge gate: main..working tree"
     assert {"merge gate", "base main"} <= set(run.tags)
     assert run.state.is_failed()
@@ -120,17 +96,6 @@ def test_the_flow_run_reads_well_in_prefect(blocked: MergeGateResult) -> None:
     assert artifacts[SUMMARY_KEY].description == blocked.headline
     assert artifacts[SUMMARY_KEY].data == blocked.markdown
     assert "net_b" in artifacts[TABLE_KEY].data
-
-
-def latest_run() -> tuple[Any, dict[str | None, Any]]:
-    """The newest run of the flow, and its artifacts by key."""
-    with get_client(sync_client=True) as client:
-        named = FlowFilter(name=FlowFilterName(any_=["merge gate"]))
-        newest = FlowRunSort.START_TIME_DESC
-        (run,) = client.read_flow_runs(flow_filter=named, sort=newest, limit=1)
-        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-        found = client.read_artifacts(artifact_filter=wanted)
-        return run, {artifact.key: artifact for artifact in found}
 
 
 def test_the_same_merge_again_gives_the_same_bytes(
@@ -162,13 +127,16 @@ def test_an_accepted_baseline_lets_it_through(
 
 
 def test_the_command_says_the_verdict_first_and_exits_with_it(
-    merged: tuple[Repository, Project], blocked: MergeGateResult, tmp_path: Path
+    merged: tuple[Repository, Project],
+    blocked: MergeGateResult,
+    prefect_here: str,
+    tmp_path: Path,
 ) -> None:
     _, project = merged
     summary = tmp_path / "summary.md"
     variables = {
         "GITHUB_STEP_SUMMARY": str(summary),
-        "PREFECT_API_URL": os.environ["PREFECT_API_URL"],
+        "PREFECT_API_URL": prefect_here,
     }
     wanted = ("flow", "merge-gate", "--base", "main", "--out", str(tmp_path))
     ended = recipe(*wanted, cwd=project.root, **variables)

@@ -13,12 +13,13 @@ import flows.merging.result
 import flows.running.engine
 from flows.merging.result import MergeGateResult, MergeRequest
 from flows.project.places import Project
+from flows.terminal.outcomes import GRAVITY
 from flows.terminal.terminal import Terminal
 from stages.comparison.merge_facts import PairSides
 from stages.comparison.merge_rule import MergeLimits, judge_merge
 from stages.report.merge_markdown import merge_markdown
 from stages.report.merge_report import MergeReport, headline
-from tests.comparison.merge_cases import GRAVITY, SOFTSIGN, side, sides
+from tests.comparison.merge_cases import SOFTSIGN, side, sides
 from tests.flows.command import Ended, recipe_inside
 from tests.flows.fake_github import FakeGitHub, serving
 

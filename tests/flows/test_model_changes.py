@@ -17,15 +17,9 @@ from flows.repositories.model_placing import place_models
 from flows.repositories.model_repository import Mirror, RepositoryConfig
 from flows.repositories.model_tree import read_models
 from stages.errors import InputError
-from tests.flows.git_repositories import ENVIRONMENT, Repository, tiny_model
+from tests.flows.git_repositories import Repository, tiny_model
 
-
-@pytest.fixture(autouse=True)
-def _surroundings() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for key, value in ENVIRONMENT.items():
-            patch.setenv(key, value)
-        yield
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flows.git.command import GitError, is_ancestor, merge_base
-from flows.project.places import CACHE_VARIABLE, Project
+from flows.project.places import Project
 from flows.repositories.model_repository import (
     Mirror,
     RepositoryConfig,
@@ -22,14 +22,9 @@ from flows.repositories.model_repository import (
     open_mirror,
 )
 from stages.errors import InputError
-from tests.flows.git_repositories import ENVIRONMENT, Repository
+from tests.flows.git_repositories import Repository
 
-
-@pytest.fixture(autouse=True)
-def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
-    for key, value in ENVIRONMENT.items():
-        monkeypatch.setenv(key, value)
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 @pytest.fixture

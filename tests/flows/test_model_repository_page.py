@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from flows.project.places import CACHE_VARIABLE, Project
-from flows.running.flow_server import API_VARIABLE, FlowServer
+from flows.project.places import CACHE_VARIABLE
+from flows.running.flow_server import API_VARIABLE
 from tests.flows.command import REPOSITORY
 from tests.flows.documented_session import Ended, Step, check_shown, read_steps, run_session
 from tests.flows.git_repositories import ENVIRONMENT, Repository
+from tests.flows.project_files import copy_project
 
 PAGE = (REPOSITORY / "docs/model-repository.md").read_text()
 STEPS = read_steps(PAGE, "From an empty folder to a blocked merge")
@@ -28,17 +27,7 @@ files of this repository, as they are, and the environment that runs the tests."
 
 def _set_up(folder: Path) -> None:
     """`pipeline/`, a Git repository with `.venv/bin/recipe` and `.venv/bin/python`."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-    for path in filter(None, listed.split("\0")):
-        if (REPOSITORY / path).is_file():
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPOSITORY / path, target)
+    copy_project(folder)
     Repository.make(folder).commit("the pipeline")
     for name, options in (("recipe", "-m flows "), ("python", "")):
         program = folder / ".venv" / "bin" / name
@@ -55,18 +44,12 @@ def _environment(folder: Path) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def session(flow_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Ended]]:
+def session(flow_server: str, tmp_path_factory: pytest.TempPathFactory) -> list[Ended]:
     """What came of each step."""
     folder = tmp_path_factory.mktemp("newcomer")
     _set_up(folder / "pipeline")
-    server = FlowServer(Project(REPOSITORY).cache / "prefect")
-    server.open()
-    try:
-        assert os.environ[API_VARIABLE]
-        commands = [":" if step.command == SET_UP else step.command for step in STEPS]
-        yield run_session(commands, folder, _environment(folder))
-    finally:
-        server.close()
+    commands = [":" if step.command == SET_UP else step.command for step in STEPS]
+    return run_session(commands, folder, {**_environment(folder), API_VARIABLE: flow_server})
 
 
 def test_there_are_ten_commands() -> None:

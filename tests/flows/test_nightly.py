@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import nightly as nightly_flow
 from flows.nightly import call_nightly
 from flows.nights.conclusion import NightResult
 from flows.nights.history import append_nights, history_file, read_history
+from flows.nights.night_request import NightRequest
 from flows.project.places import Project
 from flows.project.requests import Pair
-from flows.running.engine import drain
-from flows.running.flow_server import FlowServer
 from flows.steps.matrix_request import MatrixRequest, MatrixResult, Standing
 from flows.steps.stage_calls import Stage
 from flows.terminal.terminal import Terminal
 from flows.workers.shard_parameters import Crew
 from stages.errors import InputError, Outcome
-from tests.flows.command import REPOSITORY
 from tests.flows.fake_matrix import FakeMatrix
+from tests.flows.prefect_runs import artifacts_of, newest_run
 
+pytestmark = pytest.mark.usefixtures("prefect_here")
 ONE, OTHER = Pair("m", "hw1"), Pair("m", "hw2")
 IGNORED = "/history/\n/.cache/\n/results/\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def server(flow_server: None) -> Iterator[str]:
-    """The address of the shared server, which Prefect in this process talks to."""
-    server = FlowServer(Project(REPOSITORY).cache / "prefect")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delenv("PREFECT_API_URL", raising=False)
-        server.open()
-        server.wait_until_ready()
-        with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
-            yield os.environ["PREFECT_API_URL"]
-            drain()
-        server.close()
 
 
 class Nights:
@@ -65,7 +47,8 @@ class Nights:
 
     def night(self, seed: int | None = None, only_stale: bool = False) -> NightResult:
         """Runs one."""
-        return call_nightly(self.project, seed, only_stale, 2, Terminal(quiet=True))
+        request = NightRequest(seed, only_stale, jobs=2)
+        return call_nightly(self.project, request, Terminal(quiet=True))
 
 
 @pytest.fixture
@@ -82,18 +65,6 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
     nights = Nights(root)
     monkeypatch.setattr(nightly_flow, "run_matrix", nights.run_matrix)
     return nights
-
-
-def latest_run() -> Any:
-    """The newest flow run of the nightly flow, and its artifacts by key."""
-    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
-    from prefect.client.schemas.sorting import FlowRunSort
-
-    with get_client(sync_client=True) as client:
-        (run,) = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1)
-        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-        found = client.read_artifacts(artifact_filter=wanted)
-        return run, {artifact.key: artifact for artifact in found}
 
 
 def test_a_night_runs_beside_the_checkout_with_its_seed_and_measures_anew(nights: Nights) -> None:
@@ -127,7 +98,8 @@ def test_what_moved_is_on_the_page_and_in_a_file(nights: Nights) -> None:
     result = nights.night(seed=2)
     assert result.headline == "2 pairs: 1 newly broken, 1 worse"
     assert result.outcome is Outcome.COMPILE_REFUSED
-    run, artifacts = latest_run()
+    run = newest_run("nightly")
+    artifacts = artifacts_of(run)
     assert run.name.endswith(", seed 2")
     assert run.state.is_failed()
     assert run.state.message == "2 pairs: 1 newly broken, 1 worse; exit code 4"
@@ -180,7 +152,7 @@ def test_a_damaged_history_keeps_nothing_back(nights: Nights) -> None:
     assert result.appended == 0
     assert "the history is damaged" in result.summary
     assert path.read_bytes() == before
-    assert latest_run()[0].state.is_failed()
+    assert newest_run("nightly").state.is_failed()
 
 
 def test_a_cut_off_line_is_mended_and_told(nights: Nights) -> None:
@@ -202,7 +174,7 @@ def test_a_matrix_that_cant_run_ends_the_night_with_its_error(
     monkeypatch.setattr(nightly_flow, "run_matrix", refuse)
     with pytest.raises(InputError, match=r"no dvc\.yaml"):
         nights.night()
-    run, _ = latest_run()
+    run = newest_run("nightly")
     assert run.state.is_failed()
     assert "no dvc.yaml" in run.state.message
     assert not history_file(nights.project.root).exists()
@@ -236,7 +208,8 @@ def test_a_crew_runs_the_stages_elsewhere(nights: Nights, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(nightly_flow, "run_on_pool", run_on_pool)
     crew = Crew(8, "machines")
-    result = call_nightly(nights.project, 77, False, 2, Terminal(quiet=True), crew)
+    request = NightRequest(77, jobs=2, shards=crew.shards, work_pool=crew.work_pool)
+    result = call_nightly(nights.project, request, Terminal(quiet=True))
     seeds = {"benchmark.seed": 77, "thermal_stress.seed": 77}
     assert asked == [(crew, nights.project, seeds)]
     assert result.outcome is Outcome.PASSED

@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flows.nights.history import history_file, read_history
-from flows.project.places import Project
-from flows.running.flow_server import API_VARIABLE, FlowServer
 from stages.errors import Outcome
-from tests.flows.command import REPOSITORY, Ended, recipe
+from tests.flows.command import Ended, recipe, recipe_inside_project
 from tests.flows.matrix_project import MatrixProject, make_matrix_project
 
 NOBODY = "http://127.0.0.1:9/api"
 
 
-@pytest.fixture(scope="module")
-def server(flow_server: None) -> Iterator[str]:
-    """The address of the shared server."""
-    server = FlowServer(Project(REPOSITORY).cache / "prefect")
-    server.open()
-    server.wait_until_ready()
-    address = os.environ.pop(API_VARIABLE)
-    yield address
-    server.close()
-
-
 class Nights:
     """Runs the command in a project of two models on one device."""
 
-    def __init__(self, root: Path, server: str) -> None:
+    def __init__(self, root: Path) -> None:
         self.project = make_matrix_project(root, ["m0", "m1"], ["h0"])
-        self.server = server
+        self.cache = str(root / ".cache")
 
-    def run(self, *arguments: str, server: str = "") -> Ended:
-        """`recipe flow nightly ARGUMENTS`."""
+    def run(self, *arguments: str) -> Ended:
+        """`recipe flow nightly ARGUMENTS` in this process, which spares the imports."""
+        command = ("--quiet", "flow", "nightly", *arguments)
+        return recipe_inside_project(self.project.root, *command, RECIPE_CACHE=self.cache)
+
+    def run_beside(self, server: str, *arguments: str) -> Ended:
+        """The same in a process of its own, told of this server."""
         root = self.project.root
         return recipe(
             *("--quiet", "flow", "nightly", *arguments),
             cwd=root,
             RECIPE_ROOT=str(root),
-            RECIPE_CACHE=str(root / ".cache"),
-            PREFECT_API_URL=server or self.server,
+            RECIPE_CACHE=self.cache,
+            PREFECT_API_URL=server,
         )
 
 
 @pytest.fixture
-def nights(tmp_path: Path, server: str) -> Nights:
+def nights(tmp_path: Path, prefect_here: str) -> Nights:
     """A fresh project."""
-    return Nights(tmp_path / "project", server)
+    return Nights(tmp_path / "project")
 
 
-def test_a_broken_model_is_a_row_beside_a_sound_one(nights: Nights) -> None:
+def test_a_broken_model_is_a_row_beside_a_sound_one(nights: Nights, flow_server: str) -> None:
     project = nights.project
     project.write("models/m1/model.yaml", "# nothing is left, on which normalize's command fails\n")
-    ended = nights.run("--seed", "7")
+    ended = nights.run_beside(flow_server, "--seed", "7")
     assert ended.code == Outcome.INTERNAL_ERROR, ended.err
     assert "2 pairs: 1 newly broken, 1 new" in ended.out
     sound, broken = read_history(history_file(project.root)).rows
@@ -83,7 +73,7 @@ def test_only_stale_runs_here_and_then_needs_no_server(nights: Nights) -> None:
     assert "2 pairs: 2 new" in ended.out
     assert len(project.began()) == 12
     history = history_file(project.root).read_bytes()
-    ended = nights.run("--only-stale", server=NOBODY)
+    ended = nights.run_beside(NOBODY, "--only-stale")
     assert ended.code == Outcome.PASSED, ended.err
     assert "2 pairs: nothing was stale" in ended.out
     assert history_file(project.root).read_bytes() == history
@@ -91,12 +81,12 @@ def test_only_stale_runs_here_and_then_needs_no_server(nights: Nights) -> None:
     project.mark("gate@m1-h0", "reports=failed")
     project.change("canned/gate/passed/note")
     assert nights.run("--only-stale").code == Outcome.GATE_FAILED
-    ended = nights.run("--only-stale", server=NOBODY)
+    ended = nights.run_beside(NOBODY, "--only-stale")
     assert ended.code == Outcome.GATE_FAILED, ended.err
     assert "2 pairs: nothing was stale, and still: gate failed" in ended.out
 
 
 def test_only_stale_takes_no_seed(nights: Nights) -> None:
-    ended = nights.run("--only-stale", "--seed", "7", server=NOBODY)
+    ended = nights.run_beside(NOBODY, "--only-stale", "--seed", "7")
     assert ended.code == Outcome.BAD_INPUT
     assert "leave one of the two out" in ended.err

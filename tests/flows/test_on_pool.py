@@ -16,7 +16,7 @@ from flows.workers import on_workers
 from flows.workers.on_workers import WorkersRequest, model_bytes, run_on_pool, stale_pairs
 from flows.workers.shard_parameters import Checkout, Crew
 from stages.errors import InputError
-from tests.flows.copied_matrix import make_project
+from tests.flows.copied_matrix import make_project, run_all
 
 PAIRS = [Pair(model, hardware) for model in ("m1", "m2") for hardware in ("h1", "h2")]
 
@@ -56,23 +56,11 @@ def test_only_stale_pairs_are_dealt_out(root: Path) -> None:
     assert stale_pairs(MatrixRequest(root)) == PAIRS
     wanted = frozenset(PAIRS[1:3])
     assert stale_pairs(MatrixRequest(root, wanted)) == PAIRS[1:3]
-    _run_everything(root)
+    run_all(root)
     assert stale_pairs(MatrixRequest(root)) == []
     assert stale_pairs(MatrixRequest(root, forced=frozenset({Stage.BENCHMARK}))) == PAIRS
     (root / "models" / "m2" / "model.yaml").write_text("name: other\n")
     assert stale_pairs(MatrixRequest(root)) == PAIRS[2:]
-
-
-def _run_everything(root: Path) -> None:
-    from flows.dvc_graph.graph import open_graph
-
-    with open_graph(root) as graph:
-        for name in graph.select():
-            graph.begin(name)
-            for command in graph.nodes[name].commands:
-                subprocess.run(command, shell=True, cwd=root, check=True)
-            graph.finish(name)
-        graph.record()
 
 
 def test_a_model_is_as_large_as_its_normalised_form(root: Path) -> None:

@@ -128,7 +128,7 @@ def test_compile_uses_the_models_own_ranges_unless_told_otherwise(
 
 
 def test_a_run_takes_the_models_ranges_along(
-    flow_server: None, project: Path, tmp_path: Path
+    flow_server: str, project: Path, tmp_path: Path
 ) -> None:
     ended = recipe("run", "tiny", "--hardware", HARDWARE, "--out", tmp_path / "out")
     assert (ended.code, ended.err) == (Outcome.PASSED, "")

@@ -28,7 +28,7 @@ def run(out: Path, *more: str | Path, **environment: str) -> Ended:
 
 
 @pytest.fixture(scope="module")
-def ended(flow_server: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
+def ended(flow_server: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
     """One run, and its output folder."""
     out = tmp_path_factory.mktemp("run") / "out"
     return run(out), out
@@ -97,9 +97,10 @@ def test_a_gate_that_fails_ends_the_run_with_its_code_and_reason(
     assert "NEW" in result.out
 
 
-def test_quiet_leaves_the_results(flow_server: None, tmp_path: Path) -> None:
+def test_quiet_leaves_the_results(prefect_here: str, tmp_path: Path) -> None:
     model = small_models.save(small_models.convolution(), tmp_path / "small.onnx")
-    result = recipe("run", model, "--hardware", "npu_tiny", "--quiet", "--out", tmp_path / "out")
+    there = ("--hardware", "npu_tiny", "--out", tmp_path / "out")
+    result = recipe_inside("run", model, *there, "--quiet")
     assert result.code == Outcome.PASSED
     assert "[" not in result.out.split()[0]
     assert "small on npu_tiny" in result.out

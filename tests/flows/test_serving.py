@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ import psutil
 import pytest
 import yaml
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.project.places import Project
@@ -249,17 +251,14 @@ def _all_ended(client: SyncPrefectClient) -> list[Any]:
 def test_prefect_yaml_deploys_the_same_on_a_work_pool(
     project: Project, server: str, client: SyncPrefectClient, push: Callable[[str], str]
 ) -> None:
-    for command in (
-        ("work-pool", "create", "recipe", "--type", "process"),
-        ("--no-prompt", "deploy", "--all"),
-    ):
-        subprocess.run(
-            [sys.executable, "-m", "prefect", *command],
-            cwd=REPOSITORY,
-            env=command_environment() | {"PREFECT_API_URL": server},
-            check=True,
-            capture_output=True,
-        )
+    client.create_work_pool(WorkPoolCreate(name="recipe", type="process"))
+    subprocess.run(
+        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+        cwd=REPOSITORY,
+        env=command_environment() | {"PREFECT_API_URL": server},
+        check=True,
+        capture_output=True,
+    )
     found = deployments(client)
     commit, nightly = found["commit/commit"], found["nightly/nightly"]
     assert {each.work_pool_name for each in (commit, nightly)} == {"recipe"}
@@ -280,10 +279,6 @@ def _project(client: SyncPrefectClient, name: str) -> Any:
 
 
 def test_the_kubernetes_template_is_one(client: SyncPrefectClient) -> None:
-    import json
-
-    from prefect.client.schemas.actions import WorkPoolCreate
-
     path = REPOSITORY / "docs" / "ci" / "kubernetes-job-template.json"
     template = json.loads(path.read_text())
     wanted = WorkPoolCreate(name="cluster", type="kubernetes", base_job_template=template)

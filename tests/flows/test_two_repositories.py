@@ -7,34 +7,22 @@ zoo's history: each begins where what was committed before has been processed.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    FlowFilter,
-    FlowFilterName,
-    FlowRunFilter,
-    FlowRunFilterId,
-    FlowRunFilterTags,
-)
-from prefect.client.schemas.sorting import FlowRunSort
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.dvc_graph.path_prints import signature_of
-from flows.project.places import CACHE_VARIABLE, ROOT_VARIABLE, PairPlaces, Project
+from flows.project.places import CACHE_VARIABLE, ROOT_VARIABLE, PairPlaces
 from flows.repositories.processed import last_processed
-from flows.running.dead_runs import own_tag
-from flows.running.engine import flow_engine
 from flows.workspaces.workspace import workspace_folder
 from stages.errors import Outcome
 from stages.gate import accept_baseline
-from tests.flows.command import REPOSITORY, Ended, recipe_inside
-from tests.flows.git_repositories import ENVIRONMENT
+from tests.flows.command import Ended, recipe_inside
+from tests.flows.git_repositories import set_git_environment
 from tests.flows.merge_project import activated
+from tests.flows.prefect_runs import newest_run, tasks_of
 from tests.flows.two_repositories import (
     DEVICES,
     MODELS,
@@ -48,21 +36,18 @@ COMPENSATE = "        *([CompensateRounding(sample)] if sample is not None else 
 
 
 @pytest.fixture(scope="module")
-def server(flow_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The shared server, which Prefect in this process talks to; a folder for this module."""
-    folder = tmp_path_factory.mktemp("two")
-    with flow_engine(Project(REPOSITORY)), pytest.MonkeyPatch.context() as patch:
-        for key, value in ENVIRONMENT.items():
-            patch.setenv(key, value)
+def folder(prefect_here: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where both repositories come to lie; each project has its cache in its own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        set_git_environment(patch)
         patch.delenv(CACHE_VARIABLE, raising=False)
-        with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
-            yield folder
+        yield tmp_path_factory.mktemp("two")
 
 
 @pytest.fixture(scope="module")
-def fresh(server: Path) -> Iterator[tuple[TwoRepositories, Ended]]:
+def fresh(folder: Path) -> Iterator[tuple[TwoRepositories, Ended]]:
     """Both repositories, and what came of the zoo's first commit."""
-    two = make_two_repositories(server)
+    two = make_two_repositories(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ROOT_VARIABLE, str(two.own.folder))
         yield two, recipe_inside("flow", "commit", NAME)
@@ -78,23 +63,6 @@ def two(fresh: tuple[TwoRepositories, Ended]) -> TwoRepositories:
     if record is None or record.commit != made.zoo.git("rev-parse", "HEAD"):
         recipe_inside("flow", "commit", NAME)  # a test before this one failed
     return made
-
-
-def newest_run() -> Any:
-    """The id of the newest run of the matrix that this process began; others share the server."""
-    named = FlowFilter(name=FlowFilterName(any_=["matrix"]))
-    ours = FlowRunFilter(tags=FlowRunFilterTags(all_=[own_tag()]))
-    newest = FlowRunSort.START_TIME_DESC
-    with get_client(sync_client=True) as client:
-        runs = client.read_flow_runs(flow_filter=named, flow_run_filter=ours, sort=newest, limit=1)
-    return runs[0].id
-
-
-def steps_of_newest_run() -> set[str]:
-    """The names of the tasks that Prefect recorded for it."""
-    run = FlowRunFilter(id=FlowRunFilterId(any_=[newest_run()]))
-    with get_client(sync_client=True) as client:
-        return {task.name for task in client.read_task_runs(flow_run_filter=run)}
 
 
 def all_steps(*models: str) -> set[str]:
@@ -134,10 +102,13 @@ def test_the_first_commit_runs_all_five(fresh: tuple[TwoRepositories, Ended]) ->
     head = two.zoo.git("rev-parse", "HEAD")
     assert (ended.code, ended.err) == (0, "")
     assert f"zoo at {head[:12]}: 5 of 5 models, 10 pairs, all passed" in ended.out
-    assert steps_of_newest_run() == all_steps(*MODELS)
+    assert tasks_of(newest_run("matrix")) == all_steps(*MODELS)
     rows = results_of(two, head)["rows"]
     assert {(r["model"], r["hardware"]) for r in rows} == {(m, d) for m in MODELS for d in DEVICES}
     assert {row["commit"] for row in rows} == {head}
+    assert {row["outcome"] for row in rows} == {"PASSED"}
+    assert all(row["p50_ns"] > 0 for row in rows)
+    assert {len(row["package"]) for row in rows} == {64}
 
 
 def test_one_of_five_changed_and_only_its_pairs_run(two: TwoRepositories) -> None:
@@ -147,9 +118,10 @@ def test_one_of_five_changed_and_only_its_pairs_run(two: TwoRepositories) -> Non
     ended = recipe_inside("flow", "commit", NAME)
     assert (ended.code, ended.err) == (0, "")
     assert f"zoo at {head[:12]}: 1 of 5 models, 2 pairs, all passed" in ended.out
-    assert steps_of_newest_run() == all_steps("wide")
+    assert tasks_of(newest_run("matrix")) == all_steps("wide")
     rows = results_of(two, head)["rows"]
     assert [(row["model"], row["hardware"]) for row in rows] == [("wide", d) for d in DEVICES]
+    assert not any(model in ended.out for model in MODELS if model != "wide")
     after = result_files(two)
     written = {path for path in after if after[path] != before[path]}
     assert written == {"normalized/wide", *(f"{device}/wide" for device in DEVICES)}
@@ -157,14 +129,14 @@ def test_one_of_five_changed_and_only_its_pairs_run(two: TwoRepositories) -> Non
 
 
 def test_a_readme_runs_nothing(two: TwoRepositories) -> None:
-    run, files = newest_run(), result_files(two)
+    run, files = newest_run("matrix").id, result_files(two)
     before = two.zoo.git("rev-parse", "--short=12", "HEAD")
     two.zoo.write("README.md", "More words\n")
     head = two.zoo.commit("words")
     ended = recipe_inside("flow", "commit", NAME)
     said = f"zoo at {head[:12]}: nothing to do, no model changed since {before}\n"
     assert (ended.code, ended.out, ended.err) == (0, said, "")
-    assert newest_run() == run
+    assert newest_run("matrix").id == run
     assert result_files(two) == files
     assert not (two.own.folder / "history/commits" / NAME / head).exists()
     record = last_processed(two.project, NAME, "main")
@@ -181,20 +153,20 @@ def test_added_renamed_and_deleted(two: TwoRepositories) -> None:
         accept_baseline(places.benchmark, places.validation, baseline)
     two.own.commit("baselines of smooth")
     two.save("added", activated("Elu", channels=16))  # so different that git sees no rename
-    two.zoo.git("mv", "nets/smooth.onnx", "nets/smoother.onnx")
+    two.zoo.git("mv", "nets/smooth.onnx", "nets/even smoother.onnx")
     two.zoo.git("rm", "-q", "nets/steep.onnx")
     head = two.zoo.commit("one more, one less, and a better name")
     ended = recipe_inside("flow", "commit", NAME)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines()[-2].endswith("2 of 5 models, 4 pairs, all passed; deleted: steep")
-    assert steps_of_newest_run() == all_steps("added", "smoother")
+    assert tasks_of(newest_run("matrix")) == all_steps("added", "even_smoother")
     kept = results_of(two, head)
     assert kept["deleted"] == ["steep"]
-    assert kept["renamed"] == {"smoother": "smooth"}
+    assert kept["renamed"] == {"even_smoother": "smooth"}
     changes = {row["model"]: row["change"] for row in kept["rows"]}
-    assert changes == {"added": "added", "smoother": "renamed from smooth"}
+    assert changes == {"added": "added", "even_smoother": "renamed from smooth"}
     gates = {(row["model"], row["verdicts"]["gate"]) for row in kept["rows"]}
-    assert gates == {("added", "NEW"), ("smoother", "PASS")}
+    assert gates == {("added", "NEW"), ("even_smoother", "PASS")}
 
 
 def test_a_broken_model_hides_no_other(two: TwoRepositories) -> None:
@@ -245,7 +217,7 @@ def test_a_commit_that_makes_a_model_slower_is_blocked(two: TwoRepositories) -> 
 
 
 def test_a_branch_of_words_is_let_through(two: TwoRepositories) -> None:
-    run = newest_run()
+    run = newest_run("matrix").id
     two.zoo.git("checkout", "-q", "-b", "words")
     two.zoo.write("README.md", "Words of a branch\n")
     two.zoo.commit("words")
@@ -254,13 +226,13 @@ def test_a_branch_of_words_is_let_through(two: TwoRepositories) -> None:
     assert ended.code == 0
     assert ended.out.splitlines()[0] == "PASS: no pair is affected (10 untouched)"
     assert report["pairs"] == []
-    assert newest_run() == run
+    assert newest_run("matrix").id == run
 
 
 def zoo_models(two: TwoRepositories) -> set[str]:
     """Names of the models at the zoo's head."""
     files = two.zoo.git("ls-tree", "-r", "--name-only", "HEAD").splitlines()
-    return {Path(file).stem for file in files if file.endswith(".onnx")}
+    return {Path(file).stem.replace(" ", "_") for file in files if file.endswith(".onnx")}
 
 
 def test_a_hardware_spec_changes_every_recipe_of_its_device(two: TwoRepositories) -> None:

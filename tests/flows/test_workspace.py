@@ -16,21 +16,17 @@ import pytest
 
 from flows.git.command import GitError
 from flows.locks.file_lock import file_lock, holder_of
-from flows.project.places import CACHE_VARIABLE, Project
+from flows.project.places import Project
 from flows.workspaces.overlay import Overlay
 from flows.workspaces.workspace import open_workspace
 from stages.errors import InputError
-from tests.flows.git_repositories import ENVIRONMENT, Repository, make_project
+from tests.flows.git_repositories import Repository, make_project
 
 OF_DVC = str(Path(".dvc", "tmp", "x"))
 """A file that DVC keeps for itself."""
 
 
-@pytest.fixture(autouse=True)
-def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
-    for key, value in ENVIRONMENT.items():
-        monkeypatch.setenv(key, value)
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 @pytest.fixture

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
 from flows.project.places import Project
-from tests.flows.command import REPOSITORY
 from tests.flows.git_repositories import Repository
 from tests.flows.merge_project import activated, write_model
+from tests.flows.project_files import OF_DVC, copy_project
 
 DEVICES = ("npu_tiny", "rk3588_npu")
 NAME = "zoo"
@@ -25,9 +23,10 @@ MODELS = {
 }
 _TAKEN = (
     *("stages", "flows", "models/*.py"),
-    *(".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore", "dvc.yaml"),
+    *(*OF_DVC, ".gitignore", "dvc.yaml"),
     *(f"hardware_specs/{name}.yaml" for name in DEVICES),
 )
+_FOLLOWED = f"{NAME}: {{url: ../model zoo, models: ['nets/*.onnx']}}\n"
 _PARAMS = """matrix:
   models: [own_a, own_b]
   hardware: [npu_tiny, rk3588_npu]
@@ -58,19 +57,10 @@ class TwoRepositories:
 
 def make_two_repositories(folder: Path) -> TwoRepositories:
     """Both committed, each on its branch main."""
-    own, zoo = Repository.make(folder / "pipeline"), Repository.make(folder / NAME)
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *_TAKEN],
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-    for path in filter(None, listed.split("\0")):
-        if (REPOSITORY / path).is_file():
-            own.write(path, b"")
-            shutil.copyfile(REPOSITORY / path, own.folder / path)
+    own, zoo = Repository.make(folder / "pipeline"), Repository.make(folder / "model zoo")
+    copy_project(own.folder, *_TAKEN)
     own.write("params.yaml", _PARAMS)
-    own.write("models/repositories.yaml", f"{NAME}: {{url: ../{NAME}, models: ['nets/*.onnx']}}\n")
+    own.write("models/repositories.yaml", _FOLLOWED)
     write_model(own.folder, "own_a", activated("Relu"))
     write_model(own.folder, "own_b", activated("Sigmoid"))
     for name in DEVICES:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from flows.terminal.outcomes import GRAVITY
 from stages.comparison.merge_facts import Accuracy, Failure, PairSides, SideFacts
 from stages.comparison.merge_rule import MergeLimits, judge_merge
 from stages.errors import InputError, Outcome
@@ -24,7 +25,6 @@ from stages.report.merge_reading import read_side
 from stages.report.merge_report import MergeReport, headline
 from stages.report.merge_text import code_block, html_literal, literal, xml_text
 from tests.comparison.merge_cases import (
-    GRAVITY,
     HOT_TAIL,
     INACCURATE,
     LONG_TAIL,
@@ -105,7 +105,9 @@ def hostile_sides() -> PairSides:
 def test_no_name_breaks_the_markdown() -> None:
     text = merge_markdown(report(hostile_sides(), sides(side(), side(), HOSTILE + "2")))
     text.encode()
-    for row in (line for line in text.splitlines() if line.startswith("|")):
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert rows
+    for row in rows:
         assert len(re.findall(r"(?<!\\)\|", row)) == 11
     outside = re.sub(r"(`{3,})text\n.*?\n\1", "", text, flags=re.DOTALL)
     assert not re.search(r"(?<!\\)<(?!/?(details|summary|!--))", outside)
@@ -263,8 +265,14 @@ def test_junit_is_xml_whatever_the_names(model: str, message: str) -> None:
 
 
 def test_hostile_names_are_xml_too() -> None:
-    ElementTree.fromstring(merge_junit(report(hostile_sides())).encode())
-    json.loads(merge_json(report(hostile_sides())).encode())
+    root = ElementTree.fromstring(merge_junit(report(hostile_sides())).encode())
+    (case,) = root.iter("testcase")
+    assert str(case.get("name")).split() == xml_text(HOSTILE).split()
+    (pair,) = json.loads(merge_json(report(hostile_sides())).encode())["pairs"]
+    escaped = r"**x** \x00\x1b[31m\u202e &lt; --> \ud800 ]]>"
+    assert pair["model"] == pair["hardware"]
+    assert pair["model"].startswith("a|b`c`<script>alert(1)</script> @team ")
+    assert pair["model"].endswith(escaped)
 
 
 def write_side(folder: Path, **validation: object) -> None:
