@@ -96,9 +96,10 @@ def ridge_point(spec: HardwareSpec, dtype: DType) -> Fraction:
 
 
 def format_ops(ops_per_second: int) -> str:
-    """Operations per second as data sheets print them: `2.05 TOPS`, `256 GOPS`."""
+    """Operations per second as data sheets print them: `2.05 TOPS`, `256 GOPS`, `2,141 TOPS`."""
     unit, scale = ("TOPS", 10**12) if ops_per_second >= 10**12 else ("GOPS", 10**9)
-    return f"{ops_per_second / scale:.3g} {unit}"
+    figure = ops_per_second / scale
+    return f"{figure:,.0f} {unit}" if round(figure) >= 1000 else f"{figure:.3g} {unit}"
 
 
 def _traffic_bandwidth(spec: HardwareSpec) -> int:
