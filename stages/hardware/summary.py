@@ -285,7 +285,7 @@ def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
         )
     dtype = list_row(spec).peak_dtype
     ridge = float(ridge_point(spec, dtype))
-    if not 1 <= ridge <= 10_000:
+    if not 1 <= ridge <= 20_000:
         yield SpecWarning(
             "tensor_core.macs_per_cycle",
             f"the ridge point of {dtype}, {ridge:.3g} operations a byte, is out of the usual range",
