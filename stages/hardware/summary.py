@@ -11,6 +11,8 @@ from stages.hardware.spec import Cache, Dataflow, HardwareSpec, Mark, TensorCore
 from stages.tensors import DType
 from stages.units import format_bandwidth, format_bytes, format_frequency, format_ns
 
+_HIGHEST_USUAL_RIDGE = 20_000  # an Edge TPU behind USB: 4 TOPS over 400 MB/s
+
 
 @dataclass(frozen=True, slots=True)
 class SpecRow:
@@ -62,9 +64,6 @@ class SpecSummary:
     row: SpecRow
     facts: tuple[Fact, ...]
     warnings: tuple[SpecWarning, ...]
-
-
-_HIGHEST_USUAL_RIDGE = 20_000  # an Edge TPU behind USB: 4 TOPS over 400 MB/s
 
 
 def list_row(spec: HardwareSpec) -> SpecRow:
