@@ -209,6 +209,12 @@ def laid_out(text: str, name: str = "npu_tiny"):
     return run_pass(AssignLayouts(), text, spec=hardware(name), tolerance=1e-2)
 
 
+def test_a_core_with_an_image_mode_reads_few_channels_as_they_come() -> None:
+    text = laid_out(TO_CONV + "output %c", "rk3588_npu").text
+    assert "relayout.c" in text
+    assert "relayout.x" not in text
+
+
 TO_CONV = f"""
     input %x : f16[1,3,6,6]
     const %w : f16[8,3,3,3]
@@ -219,7 +225,7 @@ TO_CONV = f"""
 
 @pytest.mark.parametrize(
     ("name", "layout"),
-    [("npu_tiny", "nc1hwc2/8"), ("rk3588_npu", "nc1hwc2/8"), ("nvidia_t4", "nhwc")],
+    [("npu_tiny", "nc1hwc2/8"), ("nvidia_t4", "nhwc")],
 )
 def test_a_contraction_gets_the_layout_of_its_device(name: str, layout: str) -> None:
     quoted = f'%"x.{layout}"' if "/" in layout else f"%x.{layout}"

@@ -89,7 +89,8 @@ def _restore(
     )
     editor.put(replace(move, inputs=inputs, outputs=moved))
     for stored, result in zip(moved, move.outputs, strict=True):
-        name = editor.fresh(f"{result}.dequantize")
+        stem = move.name if len(moved) == 1 else result
+        name = editor.fresh(f"{stem}.dequantize")
         operands = (stored, *source.inputs[1:])
         editor.put(Operator(name, Kind.DEQUANTIZE, operands, (result,), {"axis": -1}))
 
