@@ -67,8 +67,8 @@ def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element
     """Cycles of a chain of operator kinds over `elements` of `element_bytes`.
 
     startup + ceil(bytes / bytes_per_cycle) x (sum of each kind's cycles for one vector) over the
-    unit's efficiency, an element taking at least the unit's `least_element_bytes`; after ONNXim's vector unit, which gives each operation a latency for one
-    vector.
+    unit's efficiency, an element taking at least the unit's `least_element_bytes`; after ONNXim's
+    vector unit, which gives each operation a latency for one vector.
 
     Raises:
         ValueError: a negative count.
