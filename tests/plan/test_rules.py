@@ -141,6 +141,19 @@ def restrided(axis: int, stride: int) -> Plan:
     return replace(plan, buffers=(*plan.buffers, buffer))
 
 
+def written_twice() -> Plan:
+    """x copied to a place where its two halves share their bytes."""
+    plan = restrided(0, 64)
+    *before, last = plan.instructions
+    sink = last.writes[0]
+    crowded = replace(sink, strides=(0, *sink.strides[1:]))
+    return replace(plan, instructions=(*before, replace(last, writes=(crowded,))))
+
+
+def test_what_is_read_may_repeat() -> None:
+    assert check_plan(restrided(0, 0), small_spec()) == ()
+
+
 def tc(**fields: object) -> HardwareSpec:
     """The spec with another tensor core."""
     spec = small_spec()
@@ -243,7 +256,7 @@ BROKEN: dict[str, list[Callable[[], Plan | Case]]] = {
         lambda: append(copy("dma0", replace(X_DDR, address=1 << 80), X_DDR)),
     ],
     "elements": [
-        lambda: restrided(0, 0),
+        lambda: written_twice(),
         lambda: restrided(1, 24),
         lambda: restrided(2, 8),
         lambda: restrided(2, 17),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -73,15 +74,41 @@ def elements(facts: Facts) -> Findings:
     """The elements of a region lie apart, each where elements of its type lie.
 
     No two elements of one region share a byte, and every stride over more than one element is a
-    multiple of the element's size: what repeats a value is a kernel, not a region.
+    multiple of the element's size. A region that an instruction reads may repeat its elements, by
+    strides of zero.
 
     Cure: mend the strides.
     """
+    plan = facts.plan
+    bound = (
+        (f"{word} %{print_name(binding.name)}", None, binding.region)
+        for word, binding in bindings(plan)
+    )
+    written = (
+        (f"instruction {index}", index, item)
+        for index, writes, item in instruction_regions(plan)
+        if writes
+    )
+    read = (
+        (f"instruction {index}", index, item)
+        for index, writes, item in instruction_regions(plan)
+        if not writes
+    )
+    yield from _crowded_regions(facts, chain(bound, written), _steps)
+    yield from _crowded_regions(facts, read, _steps_that_move)
+
+
+def _crowded_regions(
+    facts: Facts,
+    regions: Iterable[tuple[str, int | None, Region]],
+    steps: Callable[[Region], list[tuple[int, int]]],
+) -> Findings:
     known: dict[Form, str] = {}
-    for place, index, item in _all_regions(facts.plan):
+    for place, index, item in regions:
         form = form_of(item)
         if form not in known:
-            known[form] = "" if malformed(item, facts.memories) else _crowded(item)
+            fine = malformed(item, facts.memories) or not item.size_bytes
+            known[form] = "" if fine else _crowded(item.dtype.size_bytes, steps(item))
         if known[form]:
             yield Finding(
                 f"{place} has a region {say_region(item)} by strides {list(item.strides)}: "
@@ -91,12 +118,21 @@ def elements(facts: Facts) -> Findings:
             )
 
 
-def _crowded(item: Region) -> str:
-    """How elements get in each other's way; nothing where each axis steps over all within it."""
-    size = item.dtype.size_bytes
+def _steps(item: Region) -> list[tuple[int, int]]:
+    """Stride and extent of each axis of more than one element, the shortest stride first."""
     axes = zip(item.strides, item.physical_shape, strict=True)
+    return sorted(axis for axis in axes if axis[1] > 1)
+
+
+def _steps_that_move(item: Region) -> list[tuple[int, int]]:
+    return [axis for axis in _steps(item) if axis[0]]
+
+
+def _crowded(size: int, steps: list[tuple[int, int]]) -> str:
+    """How elements of `size` bytes get in each other's way; nothing where each axis steps over all
+    within it."""
     span = size
-    for stride, extent in sorted(axis for axis in axes if axis[1] > 1):
+    for stride, extent in steps:
         if stride % size:
             return f"{stride} is no multiple of {size} B"
         if stride < span:
