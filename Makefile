@@ -65,6 +65,7 @@ $(LINT_STAMP): $(LINT)/package-lock.json
 
 bench: setup
 	$(BIN)/python -m flows.benchmarks.pairs
+	$(BIN)/python -m flows.benchmarks.device_speed
 	$(BIN)/python -m flows.benchmarks.matrix
 	$(BIN)/python -m flows.benchmarks.device_accuracy
 	$(BIN)/python -m flows.scaling.report

@@ -131,7 +131,7 @@ def benchmark(
         engines=dict(counters.engines),
         transfers=_transfers(timeline),
         energy_nanojoules=activity.femtojoules(spec.power) // 1_000_000,
-        peak_celsius=None if heat is None else round(float(heat.junction_celsius.max()), 3),
+        peak_celsius=None if heat is None else round(heat.peak_celsius, 3),
         throttled_runs=None if heat is None else int(np.count_nonzero(heat.clock_dividers > 1)),
     )
     processes = [(f"{package.recipe.graph.name} on {spec.name}, one run without jitter", timeline)]

@@ -60,7 +60,8 @@ def ssd_mobilenet_v2() -> onnx.ModelProto:
     for squeeze, width in ((256, 512), (128, 256), (128, 256), (64, 128)):
         x = g.conv(g.conv(x, squeeze, 1, 1, "relu6"), width, 3, 2, "relu6")
         features.append(x)
-    boxes, scores = [], []
+    boxes: list[Value] = []
+    scores: list[Value] = []
     for number, feature in enumerate(features):
         anchors = 6 if number else 3
         cells = feature.height * feature.width

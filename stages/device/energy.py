@@ -58,9 +58,14 @@ class InferenceEnergy:
     opcodes: tuple[Opcode, ...]
 
     @property
+    def instruction_femtojoules(self) -> NDArray[np.int64]:
+        """Of each instruction."""
+        return np.asarray(self.core_femtojoules + self.dram_femtojoules)
+
+    @property
     def femtojoules(self) -> int:
         """Of the whole inference."""
-        return int(self.core_femtojoules.sum()) + int(self.dram_femtojoules.sum())
+        return int(self.instruction_femtojoules.sum())
 
     def femtojoules_at(self, voltage: float) -> float:
         """Of the whole inference, at this share of the nominal voltage."""
@@ -70,8 +75,8 @@ class InferenceEnergy:
     def by_opcode(self) -> dict[Opcode, int]:
         """Femtojoules of each opcode that the plan has; they sum to the inference's."""
         totals: dict[Opcode, int] = {}
-        both = (self.core_femtojoules + self.dram_femtojoules).tolist()
-        for opcode, femtojoules in zip(self.opcodes, both, strict=True):
+        each = self.instruction_femtojoules.tolist()
+        for opcode, femtojoules in zip(self.opcodes, each, strict=True):
             totals[opcode] = totals.get(opcode, 0) + femtojoules
         return totals
 

@@ -47,6 +47,11 @@ class History:
             released_joules=chain.released_joules(modes, watts, seconds),
         )
 
+    def warmest_rise(self, chain: Chain) -> float:
+        """The die's largest rise over the air at the start of a step."""
+        modes, _, _ = self._columns()
+        return float((modes @ np.array(chain.die_weights)).max())
+
     def junction_rises(self, chain: Chain, times_ns: NDArray[np.int64]) -> NDArray[np.float64]:
         """The die's rise over the air (float64[times]) at these times, in ascending order."""
         rises = np.empty(times_ns.size, dtype=np.float64)
@@ -65,10 +70,10 @@ class History:
 
 def latencies_of(
     queue: RunQueue, runs: int, banks: Mapping[int, NDArray[np.int64]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Latencies and deepest levels (both int64[runs]) of the queue's first runs."""
+) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    """Latencies (int64[runs]) and deepest levels (int16[runs]) of the queue's first runs."""
     starts = np.minimum(np.array([*queue.level_starts, runs], dtype=np.int64), runs)
-    levels = np.repeat(np.array(queue.levels, dtype=np.int64), np.diff(starts))
+    levels = np.repeat(np.array(queue.levels, dtype=np.int16), np.diff(starts))
     latencies = np.empty(runs, dtype=np.int64)
     for level, bank in banks.items():
         there = np.flatnonzero(levels == level)
@@ -80,7 +85,7 @@ def latencies_of(
 
 
 def dividers_of(
-    levels: NDArray[np.int64], clock_levels: Sequence[ClockLevel]
+    levels: NDArray[np.int16], clock_levels: Sequence[ClockLevel]
 ) -> NDArray[np.float64]:
     """The nominal clock over that of each level."""
     slowdowns = np.array([float(level.slowdown) for level in clock_levels])

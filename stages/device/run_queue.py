@@ -13,6 +13,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.device.energy_profile import EnergyProfile
 from stages.units import ceil_div
 
 
@@ -41,8 +42,9 @@ class Interrupted:
 class RunQueue:
     """The run in progress, how much of it is left, and the level of every run so far."""
 
-    def __init__(self, bank: Bank, level: int) -> None:
+    def __init__(self, bank: Bank, level: int, profile: EnergyProfile | None = None) -> None:
         self._bank = bank
+        self._profile = profile
         self._level = level
         self.run = 0
         self._left_ns = bank.latencies[0]
@@ -53,14 +55,15 @@ class RunQueue:
         self.levels = [level]  # ... this level
 
     def advance(self, duration_ns: int) -> float:
-        """Let time pass; how many inferences' worth of work was done."""
+        """Let time pass; how many inferences' worth of energy was spent. Within a run that follows
+        the profile, or time where there is none."""
         left = self._left_ns
         if duration_ns < left:
-            done = self._share * duration_ns / left
+            begun = self._spent()
             self._left_ns = left - duration_ns
-            self._share -= done
+            self._share -= self._share * duration_ns / left
             self._elapsed_ns += duration_ns
-            return done
+            return self._spent() - begun
         bank = self._bank
         latencies, starts = bank.latencies, bank.starts
         first = (self.run + 1) % len(latencies)
@@ -70,12 +73,17 @@ class RunQueue:
         whole = cycles * len(latencies) + index - first
         into -= starts[index]
         latency = latencies[index]
-        work = self._share + whole + into / latency
+        spent = 1.0 - self._spent() + whole
         self.run += 1 + whole
         self._left_ns = latency - into
         self._share = self._left_ns / latency
         self._elapsed_ns = into
-        return work
+        return spent + self._spent()
+
+    def _spent(self) -> float:
+        """The share of the energy of the run in progress that is spent."""
+        done = 1.0 - self._share
+        return done if self._profile is None else self._profile.at(done)
 
     def change(self, bank: Bank, level: int) -> None:
         """Go on at another level: what is left of the run in progress scales with the ratio of

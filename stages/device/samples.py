@@ -26,7 +26,8 @@ class HeatHistory:
     """How warm each run was: the die at the run's end, and the slowest clock in it (the nominal
     clock over that one: 1 is full speed).
 
-    `start_celsius` is the idle die before the first run; `unthrottled_ns` are the latencies of as
+    `start_celsius` is the idle die before the first run, `peak_celsius` the warmest that it was,
+    within runs and in the warm-up too; `unthrottled_ns` are the latencies of as
     many runs under the same weather at the nominal clock. `shutdown_run` is the number of runs
     after which the die was critical and the device went off.
     """
@@ -35,6 +36,7 @@ class HeatHistory:
     clock_dividers: NDArray[np.float64]
     ambient_celsius: float
     start_celsius: float
+    peak_celsius: float
     unthrottled_ns: NDArray[np.int64]
     ledger: HeatLedger
     shutdown_run: int | None = None

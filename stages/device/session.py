@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 
 from stages.device.clocks import ClockLevel, Governor, clock_levels, governor_of
 from stages.device.die import Die
+from stages.device.energy_profile import EnergyProfile
 from stages.device.history import History, dividers_of, latencies_of
 from stages.device.latencies import Latencies
 from stages.device.pace import Pace
 from stages.device.run_queue import Bank, RunQueue
 from stages.device.samples import HeatHistory, Samples
+from stages.errors import InputError
 
 _FEMTOJOULES_PER_NANOSECOND_AT_ONE_WATT = 1_000_000
+_MOST_RUNS = 1 << 25  # a few gigabytes of samples
 
 EnergyAt = Callable[[float], float]
 """Femtojoules of one inference at a share of the nominal voltage."""
@@ -42,6 +45,7 @@ class Session:
     latencies: Latencies
     die: Die
     energy_at: EnergyAt
+    profile: EnergyProfile | None = None
     levels: tuple[ClockLevel, ...] = field(init=False)
     governor: Governor = field(init=False)
     history: History = field(init=False, default_factory=History)
@@ -57,7 +61,7 @@ class Session:
         self.governor = governor_of(self.die.spec)
         self._energies = [self.energy_at(level.voltage) for level in self.levels]
         self.level = self.governor.poll(self.die.sensor_celsius)
-        self.queue = RunQueue(self._bank(self.level), self.level)
+        self.queue = RunQueue(self._bank(self.level), self.level, self.profile)
 
     def step(self, duration_ns: int) -> None:
         """Let time pass at the present clock."""
@@ -88,12 +92,14 @@ class Session:
         latencies, levels = latencies_of(self.queue, runs, banks)
         chain = self.die.chain
         rises = self.history.junction_rises(chain, latencies.cumsum())
+        warmest = max(float(rises.max()), self.history.warmest_rise(chain))
         first = chain.rises_of(self.history.modes[: len(chain.stages)])
         heat = HeatHistory(
             junction_celsius=(self.die.ambient_celsius + rises)[warmup:],
             clock_dividers=dividers_of(levels, self.levels)[warmup:],
             ambient_celsius=self.die.ambient_celsius,
             start_celsius=self.die.ambient_celsius + float(first[0]),
+            peak_celsius=self.die.ambient_celsius + warmest,
             unthrottled_ns=self.latencies.at(self.levels[0].slowdown)[warmup:],
             ledger=self.history.ledger(chain, self.die.modes),
             shutdown_run=shutdown_run,
@@ -102,13 +108,22 @@ class Session:
 
 
 def run_session(
-    latencies: Latencies, die: Die, energy_at: EnergyAt, length: Length, warmup: int = 0
+    latencies: Latencies,
+    die: Die,
+    energy_at: EnergyAt,
+    length: Length,
+    warmup: int = 0,
+    profile: EnergyProfile | None = None,
 ) -> Samples:
     """Let runs follow each other; the first `warmup` aren't in the samples.
 
-    A die that becomes critical ends the session with the run in progress.
+    Within a run energy is spent as `profile` says, or evenly. A die that becomes critical ends the
+    session with the run in progress.
+
+    Raises:
+        InputError: there are more runs than memory holds.
     """
-    session = Session(latencies, die, energy_at)
+    session = Session(latencies, die, energy_at, profile)
     pace = Pace.of(die)
     critical_run: int | None = None
     wanted = length.runs
@@ -122,6 +137,11 @@ def run_session(
         if critical_run is not None and queue.run > critical_run:
             wanted = min(critical_run + 1, queue.run if wanted is None else wanted)
         done = queue.run if wanted is None else min(queue.run, wanted)
+        if done > _MOST_RUNS:
+            raise InputError(
+                f"a session of more than {_MOST_RUNS:,} runs",
+                hint="shorten it: `--minutes`, or `thermal_stress` in params.yaml",
+            )
         late = length.duration_ns is not None and session.now_ns >= length.duration_ns
         if done == wanted or (late and done):
             break

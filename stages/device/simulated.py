@@ -9,8 +9,10 @@ from stages.device.admission import admit
 from stages.device.counters import Counters, count
 from stages.device.die import Die
 from stages.device.energy import Activity, InferenceEnergy, activity_of, inference_energy
+from stages.device.energy_profile import EnergyProfile, energy_profile
 from stages.device.functional import Execution, Machine
 from stages.device.latencies import Latencies
+from stages.device.pace import Pace
 from stages.device.samples import Samples
 from stages.device.session import Length, run_session
 from stages.device.session_timeline import session_timeline
@@ -18,6 +20,7 @@ from stages.device.surroundings import USUAL, Surroundings
 from stages.device.timeline import timeline_of
 from stages.device.weather import Climate
 from stages.errors import DeviceError
+from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.spec import HardwareSpec
 from stages.package import Package
 from stages.plan.costs import Costs, instruction_costs
@@ -116,7 +119,19 @@ class SimulatedDevice:
         most = _WEATHER_RUNS if length.runs is None else min(length.runs, _MOST_WEATHER_RUNS)
         latencies = Latencies(self._costs, Climate(self.spec, seed), most)
         die = Die.placed(self.spec, where)
-        return run_session(latencies, die, self.energy.femtojoules_at, length, warmup)
+        energy = self.energy
+        return run_session(
+            latencies, die, energy.femtojoules_at, length, warmup, self._profile(die)
+        )
+
+    def _profile(self, die: Die) -> EnergyProfile | None:
+        """When energy is spent within a run, where a run is long enough for the die to tell."""
+        assert self._costs is not None
+        timing = run_costs(self._costs)
+        latency_ns = cycles_to_nanoseconds(self.spec, int(timing.total_cycles[0]))
+        if latency_ns <= max(Pace.of(die).parts):
+            return None
+        return energy_profile(timing, self.energy.instruction_femtojoules)
 
     def _loaded(self) -> Package:
         if self._package is None:

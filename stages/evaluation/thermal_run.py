@@ -73,7 +73,7 @@ def judge_hot_run(samples: Samples, runs: int | None, limits: StressLimits) -> H
     values, counts = np.unique(heat.clock_dividers, return_counts=True)
     by_divider = dict(zip(values.tolist(), counts.tolist(), strict=True))
     throttled = latency.runs - by_divider.get(1.0, 0)
-    peak = float(heat.junction_celsius.max())
+    peak = heat.peak_celsius
     failed = tuple(check.message for check in checks if not check.passed)
     summary = (
         f"P99/P50 {ratio_text(latency.p99_over_p50)} over {latency.runs} runs from "

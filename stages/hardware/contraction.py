@@ -95,6 +95,21 @@ def driven_cycles(core: TensorCore, cycles: int, strides: Iterable[int]) -> int:
     return ceil_div(cycles * core.lanes, core.misaligned_lanes)
 
 
+def gathered_cycles(
+    core: TensorCore, cycles: int, channels: int, strides: Iterable[int], size_bytes: int
+) -> int:
+    """Cycles of a contraction whose input of `size_bytes` is read at these spatial strides.
+
+    An array that reads neighbouring pixels alone has a strided input put together first. An image
+    is read as it comes, and so is a depthwise convolution's input: both have few `channels` a
+    group.
+    """
+    few = channels <= max(1, core.image_channels)
+    if not core.strided_input_bytes or few or all(stride == 1 for stride in strides):
+        return cycles
+    return cycles + ceil_div(size_bytes, core.strided_input_bytes)
+
+
 def _dense_cycles(core: TensorCore, work: _Product) -> int:
     """Cycles of a contraction without the depthwise mode."""
     rate = core.macs_per_cycle[work.dtype]

@@ -23,6 +23,7 @@ from stages.hardware.contraction import (
     contraction_cycles,
     drained_cycles,
     driven_cycles,
+    gathered_cycles,
     output_blocks,
 )
 from stages.hardware.spec import HardwareSpec, TensorCore, VectorUnit
@@ -49,6 +50,7 @@ __all__ = [
     "cycles_to_nanoseconds",
     "drained_cycles",
     "driven_cycles",
+    "gathered_cycles",
     "host_cycles",
     "kept_weights_cost",
     "launch_cycles",
@@ -65,15 +67,16 @@ def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element
     """Cycles of a chain of operator kinds over `elements` of `element_bytes`.
 
     startup + ceil(bytes / bytes_per_cycle) x (sum of each kind's cycles for one vector) over the
-    unit's efficiency; after ONNXim's vector unit, which gives each operation a latency for one
-    vector.
+    unit's efficiency, an element taking at least the unit's `least_element_bytes`; after ONNXim's
+    vector unit, which gives each operation a latency for one vector.
 
     Raises:
         ValueError: a negative count.
     """
     if elements < 0 or element_bytes < 0:
         raise ValueError(f"negative work: {elements} elements of {element_bytes} bytes")
-    vectors = ceil_div(elements * element_bytes, unit.bytes_per_cycle)
+    width = max(element_bytes, unit.least_element_bytes) if element_bytes else 0
+    vectors = ceil_div(elements * width, unit.bytes_per_cycle)
     passes = sum(unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in kinds)
     work = ceil_div(vectors * passes * ALL_PERMILLE, unit.efficiency_permille)
     return max(1, unit.startup_cycles + work)

@@ -182,6 +182,7 @@ class TensorCoreSection(Section):
     blocks: list[BlockShape] = []
     max_split_k: Count = 1
     group_blocks: CountOrZero = 0
+    strided_input: Size | None = None
     operand_feed: Size | None = None
     default_output_cycles: Cycles = 0
     output_cycles: dict[OperatorKind, SomeCycles] = {}
@@ -197,6 +198,7 @@ class VectorSection(Section):
     default_cycles: SomeCycles
     cycles: dict[OperatorKind, SomeCycles]
     efficiency: Efficiency = _ALL_PERMILLE
+    least_element: Size | None = None
 
 
 class DmaSection(Section):

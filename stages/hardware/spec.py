@@ -48,6 +48,9 @@ class TensorCore:
     `operand_feed_bytes` a cycle reach all of its instances (0: as many as they take), and at most
     `group_blocks` blocks work on one group of a batched product at once (0: any number).
 
+    `strided_input_bytes` a cycle are gathered for a convolution with a stride, before an array
+    that reads only neighbours can start (0: it reads at any stride).
+
     Results drain in blocks of `cols` one-byte channels; `output_cycles_by_kind` is what a block
     takes where the output stage does that kind, `default_output_cycles` where it does none of
     them (0: draining is never the slower). A convolution of at most `image_channels` input
@@ -78,6 +81,7 @@ class TensorCore:
     max_split_k: int = 1
     operand_feed_bytes: int = 0
     group_blocks: int = 0
+    strided_input_bytes: int = 0
     default_output_cycles: int = 0
     output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
     image_channels: int = 0
@@ -87,13 +91,15 @@ class TensorCore:
 @dataclass(frozen=True, slots=True)
 class VectorUnit:
     """The elementwise engine: `cycles_by_kind` is the cost of one vector of `bytes_per_cycle`,
-    and `efficiency_permille` what it achieves of that."""
+    and `efficiency_permille` what it achieves of that. Arithmetic on elements of fewer than
+    `least_element_bytes` is done on so many."""
 
     bytes_per_cycle: int
     startup_cycles: int
     default_cycles: int
     cycles_by_kind: Mapping[str, int]
     efficiency_permille: int = 1000
+    least_element_bytes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

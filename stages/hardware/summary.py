@@ -96,9 +96,10 @@ def ridge_point(spec: HardwareSpec, dtype: DType) -> Fraction:
 
 
 def format_ops(ops_per_second: int) -> str:
-    """Operations per second as data sheets print them: `2.05 TOPS`, `256 GOPS`."""
+    """Operations per second as data sheets print them: `2.05 TOPS`, `256 GOPS`, `2,141 TOPS`."""
     unit, scale = ("TOPS", 10**12) if ops_per_second >= 10**12 else ("GOPS", 10**9)
-    return f"{ops_per_second / scale:.3g} {unit}"
+    figure = ops_per_second / scale
+    return f"{figure:,.0f} {unit}" if round(figure) >= 1000 else f"{figure:.3g} {unit}"
 
 
 def _traffic_bandwidth(spec: HardwareSpec) -> int:
@@ -258,21 +259,23 @@ def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
             "memory.sram.read_bandwidth",
             f"{format_bandwidth(slowest_sram)} is less than ddr's {format_bandwidth(fastest_ddr)}",
         )
-    if spec.l2 is not None and min(spec.l2.read_bandwidth, spec.l2.write_bandwidth) < fastest_ddr:
+    if spec.l2 is not None and spec.l2.read_bandwidth < spec.ddr.read_bandwidth:
         yield SpecWarning(
-            "memory.l2",
-            f"slower than the ddr behind it, {format_bandwidth(fastest_ddr)}",
+            "memory.l2.read_bandwidth",
+            f"{format_bandwidth(spec.l2.read_bandwidth)} is less than the ddr behind it gives, "
+            f"{format_bandwidth(spec.ddr.read_bandwidth)}",
         )
     if spec.l2 is not None and spec.l2.line_bytes < spec.ddr.burst_bytes:
         yield SpecWarning(
             "memory.l2.line",
             f"{spec.l2.line_bytes} B is less than a burst of ddr, {spec.ddr.burst_bytes} B",
         )
-    if spec.dma.bandwidth > 2 * fastest_ddr:
+    fastest = max(fastest_ddr, slowest_sram)
+    if spec.dma.bandwidth > 2 * fastest:
         yield SpecWarning(
             "dma.bandwidth",
-            f"{format_bandwidth(spec.dma.bandwidth)} a channel is over twice what ddr gives, "
-            f"{format_bandwidth(fastest_ddr)}",
+            f"{format_bandwidth(spec.dma.bandwidth)} a channel is over twice what any memory "
+            f"gives, {format_bandwidth(fastest)}",
         )
     bytes_per_cycle = Fraction(fastest_ddr, spec.clock_hz)
     if bytes_per_cycle > 4096:
@@ -282,7 +285,7 @@ def _bandwidth_warnings(spec: HardwareSpec) -> Iterator[SpecWarning]:
         )
     dtype = list_row(spec).peak_dtype
     ridge = float(ridge_point(spec, dtype))
-    if not 1 <= ridge <= 10_000:
+    if not 1 <= ridge <= 20_000:
         yield SpecWarning(
             "tensor_core.macs_per_cycle",
             f"the ridge point of {dtype}, {ridge:.3g} operations a byte, is out of the usual range",

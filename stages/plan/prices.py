@@ -18,6 +18,7 @@ from stages.hardware.cost import (
     contraction_cycles,
     drained_cycles,
     driven_cycles,
+    gathered_cycles,
     host_cycles,
     kept_weights_cost,
     output_blocks,
@@ -122,7 +123,15 @@ class Pricer:
         cycles = driven_cycles(core, cycles, _input_strides(instruction, self.spec))
         if instruction.kernel == NO_KERNEL or not instruction.writes:
             return cycles
-        kinds = [operator.kind for operator in self.plan.kernels[instruction.kernel].operators]
+        operators = self.plan.kernels[instruction.kernel].operators
+        cycles = gathered_cycles(
+            core,
+            cycles,
+            work.k // work.taps,
+            spatial_strides(operators),
+            _input_bytes(instruction),
+        )
+        kinds = [operator.kind for operator in operators]
         blocks = output_blocks(core, work.m, work.n, work.groups)
         width = drained_bytes(instruction.writes[0].dtype)
         return drained_cycles(core, cycles, blocks, kinds, width)
@@ -181,6 +190,21 @@ def row_strides(physical_shape: Shape, strides: Sequence[int]) -> tuple[int, ...
         for extent, stride in zip(physical_shape[:-1], strides[:-1], strict=True)
         if extent > 1
     )
+
+
+def spatial_strides(operators: Sequence[Operator]) -> tuple[int, ...]:
+    """The strides of the convolution among the operators; none where there is none."""
+    for operator in operators:
+        if operator.kind is Kind.CONV:
+            return operator.integers("strides")
+    return ()
+
+
+def _input_bytes(instruction: Instruction) -> int:
+    """Bytes of a contraction's input, padding of its layout left out."""
+    if not instruction.reads:
+        return 0
+    return prod(instruction.reads[0].shape) * instruction.reads[0].dtype.size_bytes
 
 
 def drained_bytes(result: DType) -> int:

@@ -42,7 +42,8 @@ def rested(plan: Plan) -> Plan:
         if instruction.opcode is Opcode.TENSOR_CORE_CONV
     )
     instructions = (*plan.instructions[:place], pause, *plan.instructions[place:])
-    return replace(plan, instructions=instructions)
+    buffers = tuple(replace(buffer, stop=len(instructions)) for buffer in plan.buffers)
+    return replace(plan, instructions=instructions, buffers=buffers)
 
 
 def ran(plan: Plan, spec: HardwareSpec, ambient_celsius: float) -> tuple[Samples, HeatHistory]:

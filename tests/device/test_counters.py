@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from stages.device.simulated import SimulatedDevice
 from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.spec import SyncMode
 from stages.plan.costs import instruction_costs
+from stages.trace.chrome import chrome_trace
 from tests.device.packages import package_of
 from tests.device.plans import conv_relu_plan
 from tests.device.specs import tiny_spec
 from tests.plan.large_plan import large_plan
 from tests.plan.sample_plan import small_spec
 
+METADATA = ("process_name", "process_sort_index", "thread_name", "thread_sort_index")
 WEIGHT = np.ones((8, 8, 3, 3), np.float16)
 
 
@@ -106,3 +109,35 @@ def test_a_sessions_timeline_is_its_samples() -> None:
     assert list(junction.times_ns) == [span.end_ns for span in runs]
     assert junction.values == [round(value, 3) for value in heat.junction_celsius.tolist()]
     assert set(clock.values) == {1000.0}
+
+
+def test_the_trace_of_a_session_keeps_the_format() -> None:
+    """Of the Trace Event Format: what every event has, tracks without overlap, times in order."""
+    spec = tiny_spec()
+    device = SimulatedDevice(spec)
+    device.load(package_of(conv_relu_plan(), {"w": WEIGHT}, spec), Path())
+    samples = device.measure(runs=30, warmup=0, seed=1)
+    session = device.session_timeline(samples, warmup=0, seed=1)
+    text = chrome_trace([("one run", device.timeline()), ("thirty runs", session)])
+    events = json.loads(text)["traceEvents"]
+    threads = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
+    reached: dict[tuple[int, int], float] = {}
+    changed: dict[str, float] = {}
+    for event in events:
+        assert {"ph", "name", "pid", "tid"} <= event.keys()
+        place = (event["pid"], event["tid"])
+        if event["ph"] == "X":
+            assert place in threads
+            assert event["dur"] >= 0
+            assert round(event["ts"] - reached.get(place, 0.0), 3) >= 0
+            reached[place] = event["ts"] + event["dur"]
+        elif event["ph"] == "C":
+            assert all(isinstance(value, int | float) for value in event["args"].values())
+            assert event["ts"] > changed.get(event["name"], -1.0)
+            changed[event["name"]] = event["ts"]
+        else:
+            assert event["ph"] == "M"
+            assert event["name"] in METADATA
+    # the core and two channels worked in both; the session has a track of inferences, too
+    assert len(reached) == 3 + 4
+    assert set(changed) == {"junction (degC)", "clock (MHz)"}

@@ -13,6 +13,7 @@ from stages.device.samples import Samples
 from stages.device.session import Length, run_session
 from stages.device.surroundings import USUAL, Surroundings
 from stages.device.weather import Climate
+from stages.errors import InputError
 from stages.hardware.spec import HardwareSpec, Thermal, ThermalStage, Trip
 from stages.plan.costs import Costs, Role, instruction_costs
 from tests.device.plans import conv_relu_plan
@@ -112,3 +113,11 @@ def test_a_thermal_runaway_ends_in_a_shutdown() -> None:
     assert samples.heat is not None
     assert samples.heat.shutdown_run == 1
     assert np.isfinite(samples.heat.junction_celsius).all()
+
+
+def test_a_session_that_no_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stages.device.session._MOST_RUNS", 1_000)
+    spec = calm_spec((), poll_ns=10_000_000)
+    with pytest.raises(InputError, match="more than 1,000 runs") as refused:
+        session(spec, compute_only(10_000), 1, 5_000)
+    assert "--minutes" in refused.value.hint

@@ -118,7 +118,9 @@ def heat(dividers: list[int], shutdown: int | None = None) -> HeatHistory:
     temperatures = np.linspace(85, 90, len(dividers))
     slowdowns = np.array(dividers, dtype=np.float64)
     ledger = HeatLedger(3.0, 1.0, 2.0)
-    return HeatHistory(temperatures, slowdowns, 70.0, 85.0, np.full(100, 500), ledger, shutdown)
+    return HeatHistory(
+        temperatures, slowdowns, 70.0, 85.0, 90.0, np.full(100, 500), ledger, shutdown
+    )
 
 
 def test_a_hot_run_is_judged_by_its_tail() -> None:

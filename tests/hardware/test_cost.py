@@ -251,6 +251,18 @@ def test_a_long_product_of_few_blocks_is_split() -> None:
     assert contraction_cycles(split, 64, 64, 64, 1, 1, DType.F16) == 32 + 100
 
 
+def test_few_blocks_work_on_one_group_at_once() -> None:
+    gpu = core(Dataflow.BLOCKED, 64, 64, instances=4, fill=100)
+    few = replace(gpu, group_blocks=2)
+    # 3 groups of 8 blocks of depth 256, 128 cycles each. All: 24 blocks, 6 turns. Two of a group
+    # at once: 6 at a time, 2 turns, 4 times over.
+    assert contraction_cycles(gpu, 64, 512, 256, 3, 1, DType.F16) == 6 * 128 + 6 * 100
+    assert contraction_cycles(few, 64, 512, 256, 3, 1, DType.F16) == 2 * 4 * 128 + 6 * 100
+    # neither one product nor a grouped convolution is held back
+    assert contraction_cycles(few, 64, 512, 256, 1, 1, DType.F16) == 2 * 128 + 2 * 100
+    assert contraction_cycles(few, 64, 512, 9 * 256, 3, 9, DType.F16) == 6 * 9 * 128 + 6 * 100
+
+
 def test_efficiency_stretches_what_comes_out() -> None:
     array = replace(core(Dataflow.WEIGHT_STATIONARY, 4, 8), efficiency_permille={DType.F16: 800})
     assert contraction_cycles(array, 10, 20, 30, 1, 1, DType.F16) == ceil(575 / 0.8)
@@ -322,6 +334,7 @@ CORES = [
         max_split_k=16,
         blocks_per_instance=3,
     ),
+    replace(core(Dataflow.BLOCKED, 64, 64, instances=7, fill=50), group_blocks=3),
     replace(core(Dataflow.DOT_PRODUCT, 1, 16, depth=8), image_channels=4),
     replace(
         core(Dataflow.OUTPUT_STATIONARY, 8, 8),

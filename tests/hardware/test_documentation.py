@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 import pytest
 
@@ -26,6 +27,7 @@ from stages.units import DIMENSIONS, format_bytes
 from tests.hardware.specs import ROOT, SPECS
 
 TEXT = (ROOT / "docs" / "hardware-specs.md").read_text(encoding="utf-8")
+_TABLE_OF_SPECS = "| name | what it is | array | SRAM | types |"
 
 
 def test_every_section_is_described() -> None:
@@ -68,6 +70,12 @@ def test_every_unit_is_named() -> None:
     units = {unit for dimension in DIMENSIONS for unit in dimension.factors}
     words = set(TEXT.replace(",", " ").replace("|", " ").split())
     assert units <= words, units - words
+
+
+def test_the_table_of_specs_has_each_once() -> None:
+    lines = TEXT.splitlines()
+    rows = takewhile(lambda line: line.startswith("| `"), lines[lines.index(_TABLE_OF_SPECS) + 2 :])
+    assert sorted(row.split("`")[1] for row in rows) == spec_names(SPECS)
 
 
 def test_the_table_of_specs_is_true() -> None:

@@ -1,9 +1,10 @@
 """The specs against published latencies of the chips.
 
 A sum over a network's layers, each the larger of its arithmetic by the cost model and its traffic
-at the DRAM's bandwidth, plus the driver's overheads, must come near what was published. This is
-the fit that the `fitted` numbers of the specs come from. It knows no tiling and no overlap between
-layers, so it is a check of the specs' magnitudes and no prediction.
+at the DRAM's bandwidth, plus the driver's overheads, must come out below what was published, and
+not far below. It knows no tiling, no rounding of channels to blocks, and none of the vector work
+between layers, so it checks the magnitudes of the specs and predicts nothing:
+`docs/device_accuracy.md` holds compiled plans against measurements.
 """
 
 from __future__ import annotations
@@ -128,22 +129,22 @@ def latency_ms(spec: HardwareSpec, layers: Iterable[Layer], dtype: DType) -> flo
 
 
 @pytest.mark.parametrize(
-    ("name", "layers", "dtype", "published_ms", "tolerance"),
+    ("name", "layers", "dtype", "published_ms"),
     [
         # rknn_model_zoo@bad6c73, one core, mean
-        ("rk3588_npu", resnet50(), DType.I8, 9.083, 0.20),
-        ("rk3588_npu", mobilenet_v2(), DType.I8, 2.219, 0.20),
+        ("rk3588_npu", resnet50(), DType.I8, 9.083),
+        ("rk3588_npu", mobilenet_v2(), DType.I8, 2.219),
         # TensorRT demoBERT, batch 1, 128 tokens, mean. The card's power limit lowers its clock
         # in longer work, which this model doesn't know: batches of 8 and more take twice as long.
-        ("nvidia_t4", bert(768, 12), DType.F16, 1.95, 0.20),
-        ("nvidia_t4", bert(1024, 24), DType.F16, 5.53, 0.20),
+        ("nvidia_t4", bert(768, 12), DType.F16, 1.95),
+        ("nvidia_t4", bert(1024, 24), DType.F16, 5.53),
     ],
 )
 def test_near_what_was_published(
-    name: str, layers: Iterable[Layer], dtype: DType, published_ms: float, tolerance: float
+    name: str, layers: Iterable[Layer], dtype: DType, published_ms: float
 ) -> None:
     predicted = latency_ms(load_spec(SPECS / f"{name}.yaml"), layers, dtype)
-    assert abs(predicted / published_ms - 1) <= tolerance, f"{predicted:.2f} ms"
+    assert 0.5 <= predicted / published_ms <= 1.15, f"{predicted:.2f} ms"
 
 
 def test_the_layer_lists_are_the_networks() -> None:

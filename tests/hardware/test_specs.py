@@ -37,8 +37,20 @@ def spec(request: pytest.FixtureRequest) -> HardwareSpec:
     return load_spec(SPECS / f"{request.param}.yaml")
 
 
-def test_all_four_are_shipped() -> None:
-    assert NAMES == ["ethos_u65_512", "npu_tiny", "nvidia_t4", "rk3588_npu"]
+def test_all_are_shipped() -> None:
+    assert set(NAMES) >= {
+        "ascend_310",
+        "ethos_u55_256",
+        "ethos_u65_512",
+        "jetson_orin_nano",
+        "npu_tiny",
+        "nvidia_a100",
+        "nvidia_h200",
+        "nvidia_t4",
+        "qualcomm_htp_v73",
+        "rk3576_npu",
+        "rk3588_npu",
+    }
 
 
 def test_the_words_are_the_recipes() -> None:
@@ -77,7 +89,14 @@ def test_convolutions_and_products_run_in_every_native_type(spec: HardwareSpec) 
 
 
 def test_float_devices_run_every_float_operator() -> None:
-    for name in ("npu_tiny", "nvidia_t4", "rk3588_npu"):
+    for name in (
+        "ascend_310",
+        "jetson_orin_nano",
+        "npu_tiny",
+        "nvidia_h200",
+        "nvidia_t4",
+        "rk3588_npu",
+    ):
         spec = load_spec(SPECS / f"{name}.yaml")
         assert spec.float_dtype is DType.F16
         logic = {"and", "or", "xor", "not", "is_nan"}
@@ -87,10 +106,23 @@ def test_float_devices_run_every_float_operator() -> None:
 
 
 def test_ethos_has_no_float_at_all() -> None:
-    spec = load_spec(SPECS / "ethos_u65_512.yaml")
-    assert spec.float_dtype is None
-    for kind, support in spec.operators.items():
-        assert not any(dtype.is_float for dtype in support.dtypes), kind
+    for name in ("ethos_u55_256", "ethos_u65_512"):
+        spec = load_spec(SPECS / f"{name}.yaml")
+        assert spec.float_dtype is None
+        for kind, support in spec.operators.items():
+            assert not any(dtype.is_float for dtype in support.dtypes), (name, kind)
+
+
+def test_an_ethos_u65_is_two_u55_cores() -> None:
+    """Vela gives the one half the other's cycles, and the same list of operators."""
+    small = load_spec(SPECS / "ethos_u55_256.yaml")
+    large = load_spec(SPECS / "ethos_u65_512.yaml")
+    assert small.operators == large.operators
+    for dtype, rate in large.tensor_core.macs_per_cycle.items():
+        assert small.tensor_core.macs_per_cycle[dtype] * 2 == rate
+    assert small.vector.cycles_by_kind.keys() == large.vector.cycles_by_kind.keys()
+    for kind, cycles in large.vector.cycles_by_kind.items():
+        assert small.vector.cycles_by_kind[kind] == 2 * cycles, kind
 
 
 def test_facts_that_the_sources_state() -> None:
@@ -111,6 +143,22 @@ def test_facts_that_the_sources_state() -> None:
     assert format_ops(peak_ops(turing, DType.I8)) == "130 TOPS"
     assert format_ops(peak_ops(turing, DType.F16)) == "65.1 TOPS"
     assert turing.sram.size_bytes == 40 * 64 * 1024
+    micro = load_spec(SPECS / "ethos_u55_256.yaml")
+    assert (micro.sram.read_bandwidth, micro.ddr.read_bandwidth) == (4 * 10**9, 5 * 10**8)
+    assert micro.dma.outstanding == 1
+    davinci = load_spec(SPECS / "ascend_310.yaml")
+    assert format_ops(peak_ops(davinci, DType.I8)) == "22.3 TOPS"
+    assert davinci.ddr.read_bandwidth == 67 * davinci.clock_hz
+    assert davinci.l2 is not None
+    assert davinci.l2.size_bytes == 8 * 2**20
+    orin = load_spec(SPECS / "jetson_orin_nano.yaml")
+    assert format_ops(peak_ops(orin, DType.I8)) == "20.5 TOPS"
+    assert orin.ddr.read_bandwidth == 2 * 2_133_000_000 * 16
+    hopper = load_spec(SPECS / "nvidia_h200.yaml")
+    assert peak_ops(hopper, DType.F16) * 183 // 198 == 132 * 2048 * 2 * 1_830_000_000
+    assert format_ops(peak_ops(hopper, DType.I8)) == "2,141 TOPS"
+    assert hopper.l2 is not None
+    assert hopper.l2.size_bytes == 50 * 2**20
     tiny = load_spec(SPECS / "npu_tiny.yaml")
     assert (tiny.tensor_core.rows, tiny.tensor_core.cols) == (16, 16)
     assert tiny.sram.size_bytes == 256 * 1024
@@ -165,7 +213,7 @@ def test_summary_of_npu_tiny() -> None:
         ),
         (
             ("bandwidth: 4 GB/s", "bandwidth: 40 GB/s"),
-            "dma.bandwidth: 40 GB/s a channel is over twice what ddr gives, 4 GB/s",
+            "dma.bandwidth: 40 GB/s a channel is over twice what any memory gives, 16 GB/s",
         ),
         (
             ("size: 256 KiB", "size: 256 GiB"),
@@ -243,8 +291,8 @@ def test_what_is_left_out_is_neutral() -> None:
     ("cache", "warning"),
     [
         (
-            Cache(65536, 64, 4, 8 * 10**9, 10**9, 0, 0),
-            "memory.l2: slower than the ddr behind it, 4 GB/s",
+            Cache(65536, 64, 4, 10**9, 8 * 10**9, 0, 0),
+            "memory.l2.read_bandwidth: 1 GB/s is less than the ddr behind it gives, 4 GB/s",
         ),
         (
             Cache(65536, 32, 4, 8 * 10**9, 8 * 10**9, 0, 0),

@@ -52,3 +52,23 @@ def test_the_plan_is_legal_exact_and_in_integers() -> None:
     assert {result.outputs[0] for result in relayouts} == set(graph.outputs)
     joined = [group for group in compiled.recipe.groups if group.engine is Engine.DMA]
     assert all(operators[group.name].kind in (Kind.CONCAT, Kind.SLICE) for group in joined)
+
+
+def test_nothing_fuses_behind_a_table_and_interpolation_is_the_hosts() -> None:
+    g = GraphBuilder("affine")
+    x = g.conv(g.input("image", (1, 16, 16, 16)), 16, 3, 1, "hardswish")
+    scaled = g.mul(x, g.scalar(0.5))
+    g.output(g.resize(scaled, 32, 32), g.resize(scaled, 24, 24, "linear"))
+    graph, constants = import_model(with_device_types(g.build(), Precision.FP16))
+    compiled = compile_graph(graph, constants, SPEC)
+    judge_plan(compiled, SPEC)
+    kinds = {operator.name: operator.kind for operator in compiled.recipe.graph.operators}
+    engines = [
+        (group.engine, kind)
+        for group in compiled.recipe.groups
+        for kind in map(kinds.__getitem__, group.operators)
+    ]
+    assert (Engine.TENSOR_CORE, Kind.HARD_SWISH) in engines
+    assert (Engine.VECTOR, Kind.MUL) in engines
+    (fallback,) = compiled.recipe.fallbacks
+    assert fallback.reason == "resize with taps 2: rk3588_npu takes 1 to 1"

@@ -49,6 +49,7 @@ class Assignment:
     spec: HardwareSpec
     works: dict[int, Workload] = field(default_factory=dict)
     memo: dict[object, Priced | None] = field(default_factory=dict)
+    searches: dict[object, Search] = field(default_factory=dict)
 
     def run(self) -> tuple[Draft, Memory]:
         """The draft with tiles and allocations, and where its tiles lie.
@@ -108,9 +109,12 @@ class Assignment:
     def _search(self, number: int, resident: frozenset[str], budget: int | None) -> Priced | None:
         """A memoised search: layers that repeat are searched once."""
         work = self.works[number]
-        key = (_signature(work, resident), budget)
+        signature = _signature(work, resident)
+        key = (signature, budget)
         if key not in self.memo:
-            search = Search(work, self.spec, resident)
+            search = self.searches.get(signature)
+            if search is None:
+                search = self.searches[signature] = Search(work, self.spec, resident)
             self.memo[key] = search.smallest() if budget is None else search.cheapest(budget)
         return self.memo[key]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import lcm, prod
 
 from stages.compiler.support import CONTRACTIONS, placement_alignment
@@ -13,31 +13,17 @@ from stages.compiler.tiling.streams import (
     Stream,
     align,
     box_bytes,
-    contiguous_bytes,
     dependencies,
     steps,
     stream_bytes,
     streams,
 )
+from stages.compiler.tiling.tile_prices import TilePrices
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
-from stages.hardware.cost import (
-    Side,
-    contraction_cycles,
-    drained_cycles,
-    driven_cycles,
-    launch_cycles,
-    output_blocks,
-    strided_transfer_cost,
-    transfer_cost,
-    vector_cycles,
-)
-from stages.hardware.interleave import WHOLE, Pattern, pattern_of
-from stages.hardware.spec import HardwareSpec, SyncMode
-from stages.plan.instructions import DDR, SRAM
-from stages.plan.prices import READ_SIDED, drained_bytes, has_conflicts, row_strides
+from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
 from stages.recipe.kinds import Kind
-from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, dense_strides, full_box
+from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, full_box
 
 _MIN_REDUCTION = 64
 _NEARLY = 1.02
@@ -60,6 +46,10 @@ class Search:
     work: Workload
     spec: HardwareSpec
     resident: frozenset[str]
+    prices: TilePrices = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prices", TilePrices(self.work, self.spec, self.resident))
 
     def cheapest(self, budget_bytes: int) -> Priced | None:
         """The cheapest tile whose slots fit the budget; None where none does.
@@ -215,8 +205,9 @@ class Search:
         sram = self._slots_bytes(loads, boxes, tiles, chunks)
         if budget_bytes is not None and sram > budget_bytes:
             return None
-        compute = tiles * chunks * self.compute_cycles(boxes)
-        cycles = self._total(compute, self._traffic(loads, boxes, tiles), tiles * chunks)
+        compute = tiles * chunks * self.prices.compute_cycles(boxes)
+        traffic = self.prices.traffic(loads, boxes, tiles)
+        cycles = self.prices.total(compute, traffic, tiles * chunks)
         return Priced(tile, cycles, sram, tiles * chunks)
 
     def _keeps_limits(self, boxes: Boxes) -> bool:
@@ -247,103 +238,6 @@ class Search:
             extents = box_shape(boxes[work.seed.outputs[0]])
             total += align(accumulator_bytes(work, extents), alignment)
         return total
-
-    def compute_cycles(self, boxes: Boxes) -> int:
-        """Cycles of the compute instruction of one tile."""
-        work, spec = self.work, self.spec
-        product = work.product(boxes)
-        if product is not None:
-            cycles = contraction_cycles(
-                spec.tensor_core,
-                product.m,
-                product.n,
-                product.k,
-                product.groups,
-                product.taps,
-                work.operand_dtype,
-            )
-            cycles = driven_cycles(spec.tensor_core, cycles, self._row_strides(boxes))
-            blocks = output_blocks(spec.tensor_core, product.m, product.n, product.groups)
-            kinds = [member.kind for member in work.members]
-            width = drained_bytes(work.result_type.dtype)
-            return drained_cycles(spec.tensor_core, cycles, blocks, kinds, width)
-        elements = prod(stop - start for start, stop in boxes[work.result])
-        if work.seed.kind in READ_SIDED:
-            elements = max(elements, work.read_elements(boxes))
-        kinds = [member.kind for member in work.members]
-        return vector_cycles(spec.vector, kinds, elements, work.result_type.dtype.size_bytes)
-
-    def _row_strides(self, boxes: Boxes) -> tuple[int, ...]:
-        """The strides of the contraction's input as it will lie in the SRAM: whole where it is
-        resident, a dense box of it in a slot."""
-        value = self.work.seed.inputs[0]
-        for member in self.work.members:
-            if member.kind is Kind.DEQUANTIZE and member.outputs[0] == value:
-                value = member.inputs[0]
-        held = self.work.types[value]
-        shape = held.shape if value in self.resident else box_shape(boxes[value])
-        physical = self.work.layout(value).physical_shape(shape)
-        strides = dense_strides(physical, held.dtype.size_bytes)
-        return row_strides(physical, strides)
-
-    def _traffic(
-        self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int
-    ) -> tuple[int, int, int]:
-        """Cycles on load channels, on store channels, and of latency that nothing hides."""
-        work, spec = self.work, self.spec
-        loading = storing = latency = 0
-        for stream, count in loads.items():
-            for cost in self._load_costs(stream, boxes):
-                loading += count * cost[0]
-                latency += count * cost[1]
-        result = work.result
-        if result not in self.resident:
-            layout = work.layout(result)
-            size = box_bytes(work.result_type, layout, boxes[result])
-            run = contiguous_bytes(work.result_type, layout, boxes[result])
-            box = Side(DDR, self._pattern(result, boxes))
-            store = strided_transfer_cost(spec, size, run, Side(SRAM), box)
-            storing = tiles * store.channel_cycles
-            latency += tiles * store.latency_cycles
-        return loading, storing, latency
-
-    def _load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[tuple[int, int]]:
-        if stream.is_constant:
-            size = stream_bytes(self.work, stream, boxes, 1)
-            cost = transfer_cost(self.spec, size, size, DDR, SRAM)
-            yield cost.channel_cycles, cost.latency_cycles
-            return
-        for value in stream.values:
-            tensor_type, layout = self.work.types[value], self.work.layout(value)
-            size = box_bytes(tensor_type, layout, boxes[value])
-            run = contiguous_bytes(tensor_type, layout, boxes[value])
-            box = Side(DDR, self._pattern(value, boxes))
-            cost = strided_transfer_cost(self.spec, size, run, box, Side(SRAM))
-            yield cost.channel_cycles, cost.latency_cycles
-
-    def _pattern(self, value: str, boxes: Boxes) -> Pattern:
-        """How a box of a value lies in the ddr, where it matters."""
-        if not has_conflicts(self.spec.ddr):
-            return WHOLE
-        held, layout = self.work.types[value], self.work.layout(value)
-        whole, part = (
-            layout.physical_shape(shape) for shape in (held.shape, box_shape(boxes[value]))
-        )
-        return pattern_of(part, dense_strides(whole, held.dtype.size_bytes), held.dtype.size_bytes)
-
-    def _total(self, compute: int, traffic: tuple[int, int, int], count: int) -> int:
-        """Cycles of the group: engines overlap, or queue up where the driver is strict."""
-        spec = self.spec
-        loading, storing, latency = traffic
-        if spec.dma.outstanding > 1:
-            latency //= max(1, count)
-        launch = launch_cycles(spec, self.work.group.engine)
-        if spec.driver.sync_mode is SyncMode.STRICT:
-            return launch + compute + loading + storing + latency
-        moving = max(loading, storing) if spec.dma.channels > 1 else loading + storing
-        port = loading + storing
-        ramp = (compute + loading + storing) // max(1, count)
-        return launch + max(compute, moving, port) + ramp + latency
 
 
 def accumulator_bytes(work: Workload, extents: Shape) -> int:

@@ -10,14 +10,14 @@ from stages.plan.rules.agreement import AGREEMENTS, agreement_name
 _HEAD = f"""\
 # Plan rules
 
-The simulated device checks a plan against these rules each time it loads one, for `recipe validate`,
-`recipe benchmark` and `recipe stress` alike, and runs nothing that breaks one. They are worked out from the plan and the hardware spec alone, and share no code with the compiler. A message
+The simulated device checks a plan against these rules each time it loads one, for `recipe
+validate`, `recipe benchmark` and `recipe stress` alike, and runs nothing that breaks one. They are
+worked out from the plan and the hardware spec alone, and share no code with the compiler. A message
 begins with the rule's name, says what is wrong and where, and ends with the cure. At most
 {REPORTED} breaches of one rule are reported.
 
 This page is made from the rules' docstrings: `python -m stages.plan.rules > docs/plan-rules.md`.
 """
-
 
 _AGREEMENT = """\
 # Package rules

@@ -1,0 +1,191 @@
+"""What one tile of a group costs: its arithmetic, and its way in and out.
+
+A search asks for the same few boxes again and again, so what was priced is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from stages.compiler.tiling.streams import (
+    Stream,
+    box_bytes,
+    contiguous_bytes,
+    stream_bytes,
+)
+from stages.compiler.tiling.workload import Boxes, Product, Workload
+from stages.hardware.cost import (
+    Side,
+    TransferCost,
+    contraction_cycles,
+    drained_cycles,
+    driven_cycles,
+    gathered_cycles,
+    launch_cycles,
+    output_blocks,
+    strided_transfer_cost,
+    transfer_cost,
+    vector_cycles,
+)
+from stages.hardware.interleave import WHOLE, Pattern, pattern_of
+from stages.hardware.spec import HardwareSpec, SyncMode
+from stages.plan.instructions import DDR, SRAM
+from stages.plan.prices import (
+    READ_SIDED,
+    drained_bytes,
+    has_conflicts,
+    row_strides,
+    spatial_strides,
+)
+from stages.recipe.kinds import Kind
+from stages.tensors import box_shape, dense_strides
+
+
+@dataclass(frozen=True, slots=True)
+class TilePrices:
+    """Prices of the tiles of one group. `resident` values lie in the SRAM whole."""
+
+    work: Workload
+    spec: HardwareSpec
+    resident: frozenset[str]
+    computing: dict[object, int] = field(default_factory=dict)
+    moving: dict[object, TransferCost] = field(default_factory=dict)
+
+    def compute_cycles(self, boxes: Boxes) -> int:
+        """Cycles of the compute instruction of one tile."""
+        work = self.work
+        product = work.product(boxes)
+        if product is not None:
+            key: object = (product, box_shape(boxes[self._stored_input()]))
+            found = self.computing.get(key)
+            if found is None:
+                found = self.computing[key] = self._contraction_cycles(product, boxes)
+            return found
+        elements = prod(stop - start for start, stop in boxes[work.result])
+        if work.seed.kind in READ_SIDED:
+            elements = max(elements, work.read_elements(boxes))
+        found = self.computing.get(elements)
+        if found is None:
+            kinds = [member.kind for member in work.members]
+            width = work.result_type.dtype.size_bytes
+            found = vector_cycles(self.spec.vector, kinds, elements, width)
+            self.computing[elements] = found
+        return found
+
+    def _contraction_cycles(self, product: Product, boxes: Boxes) -> int:
+        work, core = self.work, self.spec.tensor_core
+        cycles = contraction_cycles(
+            core,
+            product.m,
+            product.n,
+            product.k,
+            product.groups,
+            product.taps,
+            work.operand_dtype,
+        )
+        cycles = driven_cycles(core, cycles, self._row_strides(boxes))
+        cycles = gathered_cycles(
+            core,
+            cycles,
+            product.k // product.taps,
+            spatial_strides(work.members),
+            self._input_bytes(boxes),
+        )
+        blocks = output_blocks(core, product.m, product.n, product.groups)
+        kinds = [member.kind for member in work.members]
+        width = drained_bytes(work.result_type.dtype)
+        return drained_cycles(core, cycles, blocks, kinds, width)
+
+    def _input_bytes(self, boxes: Boxes) -> int:
+        """Bytes of the contraction's input in a tile, padding of its layout left out."""
+        value = self._stored_input()
+        return prod(box_shape(boxes[value])) * self.work.types[value].dtype.size_bytes
+
+    def _stored_input(self) -> str:
+        """The contraction's input before any dequantize."""
+        value = self.work.seed.inputs[0]
+        for member in self.work.members:
+            if member.kind is Kind.DEQUANTIZE and member.outputs[0] == value:
+                return member.inputs[0]
+        return value
+
+    def _row_strides(self, boxes: Boxes) -> tuple[int, ...]:
+        """The strides of the contraction's input as it will lie in the SRAM: whole where it is
+        resident, a dense box of it in a slot."""
+        value = self._stored_input()
+        held = self.work.types[value]
+        shape = held.shape if value in self.resident else box_shape(boxes[value])
+        physical = self.work.layout(value).physical_shape(shape)
+        strides = dense_strides(physical, held.dtype.size_bytes)
+        return row_strides(physical, strides)
+
+    def traffic(
+        self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int
+    ) -> tuple[int, int, int]:
+        """Cycles on load channels, on store channels, and of latency that nothing hides."""
+        loading = storing = latency = 0
+        for stream, count in loads.items():
+            for cost in self._load_costs(stream, boxes):
+                loading += count * cost.channel_cycles
+                latency += count * cost.latency_cycles
+        if self.work.result not in self.resident:
+            store = self._box_cost(self.work.result, boxes, SRAM, DDR)
+            storing = tiles * store.channel_cycles
+            latency += tiles * store.latency_cycles
+        return loading, storing, latency
+
+    def _load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[TransferCost]:
+        if stream.is_constant:
+            size = stream_bytes(self.work, stream, boxes, 1)
+            found = self.moving.get(size)
+            if found is None:
+                found = self.moving[size] = transfer_cost(self.spec, size, size, DDR, SRAM)
+            yield found
+            return
+        for value in stream.values:
+            yield self._box_cost(value, boxes, DDR, SRAM)
+
+    def _box_cost(self, value: str, boxes: Boxes, source: str, target: str) -> TransferCost:
+        """What it takes to move a box of a value between a slot and the whole value in ddr."""
+        box = boxes[value]
+        key = (value, source, box_shape(box))
+        found = self.moving.get(key)
+        if found is None:
+            tensor_type, layout = self.work.types[value], self.work.layout(value)
+            size = box_bytes(tensor_type, layout, box)
+            run = contiguous_bytes(tensor_type, layout, box)
+            patterns = {SRAM: WHOLE, DDR: self._pattern(value, boxes)}
+            found = self.moving[key] = strided_transfer_cost(
+                self.spec,
+                size,
+                run,
+                Side(source, patterns[source]),
+                Side(target, patterns[target]),
+            )
+        return found
+
+    def _pattern(self, value: str, boxes: Boxes) -> Pattern:
+        """How a box of a value lies in the ddr, where it matters."""
+        if not has_conflicts(self.spec.ddr):
+            return WHOLE
+        held, layout = self.work.types[value], self.work.layout(value)
+        whole, part = (
+            layout.physical_shape(shape) for shape in (held.shape, box_shape(boxes[value]))
+        )
+        return pattern_of(part, dense_strides(whole, held.dtype.size_bytes), held.dtype.size_bytes)
+
+    def total(self, compute: int, traffic: tuple[int, int, int], count: int) -> int:
+        """Cycles of the group: engines overlap, or queue up where the driver is strict."""
+        spec = self.spec
+        loading, storing, latency = traffic
+        if spec.dma.outstanding > 1:
+            latency //= max(1, count)
+        launch = launch_cycles(spec, self.work.group.engine)
+        if spec.driver.sync_mode is SyncMode.STRICT:
+            return launch + compute + loading + storing + latency
+        moving = max(loading, storing) if spec.dma.channels > 1 else loading + storing
+        port = loading + storing
+        ramp = (compute + loading + storing) // max(1, count)
+        return launch + max(compute, moving, port) + ramp + latency

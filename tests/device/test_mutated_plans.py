@@ -1,0 +1,149 @@
+"""The device runs nothing that the rules refuse, and damage that they can't see shows in the
+numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stages.compiler.pipeline import Compiled, compile_graph
+from stages.device.admission import RefusedPlanError, admit
+from stages.device.simulated import SimulatedDevice
+from stages.package import Manifest, Package
+from stages.plan.instructions import Binding, Opcode
+from stages.plan.rules import check_plan
+from stages.plan.rules.agreement import AGREEMENTS, check_agreement
+from stages.recipe.onnx_import import import_model
+from tests.compiler.campaign import model_of
+from tests.compiler.specs import hardware
+from tests.device.mutants import Fate, mutants, subjects
+from tests.plan.mutations import MUTATIONS
+
+SPEC = hardware("npu_tiny/16K")
+SEED = 51  # two inputs of one type, weights, kernels on the vector unit
+
+
+def test_damaged_plans_are_refused_or_harmless_or_wrong_in_their_numbers() -> None:
+    fates: Counter[Fate] = Counter()
+    damages: Counter[str] = Counter()
+    for subject in subjects(0, 7, ("npu_tiny/16K", "rk3588_npu")):
+        for found in mutants(subject, each=3):
+            assert found.fate is not Fate.SLIPPED, found
+            fates[found.fate] += 1
+            damages[found.mutation] += found.fate is Fate.REFUSED
+    assert all(damages[mutation.__name__] for mutation in MUTATIONS)
+    # the rules alone catch nearly all: what is left moves whole tiles about
+    assert fates[Fate.REFUSED] > 12 * fates[Fate.WRONG]
+
+
+@cache
+def compiled() -> Compiled:
+    return compile_graph(*import_model(model_of(SEED).model), SPEC)
+
+
+def package(made: Compiled) -> Package:
+    manifest = Manifest("m", "1" * 64, SPEC.name, SPEC.version, SPEC.digest, "0.1.0")
+    return Package(made.recipe, made.plan, made.weights, manifest)
+
+
+def renamed_input() -> Compiled:
+    made = compiled()
+    (first, *rest) = made.plan.inputs
+    inputs = (Binding("another", first.region), *rest)
+    return replace(made, plan=replace(made.plan, inputs=inputs))
+
+
+def without_weights() -> Compiled:
+    return replace(compiled(), weights={})
+
+
+def narrower_weights() -> Compiled:
+    made = compiled()
+    name = next(iter(made.weights))
+    return replace(made, weights={**made.weights, name: made.weights[name][:-1]})
+
+
+def other_operator() -> Compiled:
+    """The first kernel's operator under another name."""
+    made = compiled()
+    kernel, *rest = made.plan.kernels
+    operators = (replace(kernel.operators[0], name="another"), *kernel.operators[1:])
+    kernels = (replace(kernel, operators=operators), *rest)
+    return replace(made, plan=replace(made.plan, kernels=kernels))
+
+
+def one_tile_less() -> Compiled:
+    """The last compute instruction becomes a back-off; its buffers were written before."""
+    made = compiled()
+    rows = list(made.plan.instructions)
+    place = max(i for i, row in enumerate(rows) if row.opcode is Opcode.VECTOR)
+    rows[place] = replace(
+        rows[place], opcode=Opcode.THERMAL_BACKOFF, reads=(), writes=(), kernel=-1, cycles=1
+    )
+    return replace(made, plan=replace(made.plan, instructions=tuple(rows)))
+
+
+def unlaunched_group() -> Compiled:
+    made = compiled()
+    rows = tuple(replace(row, launch=False) for row in made.plan.instructions)
+    return replace(made, plan=replace(made.plan, instructions=rows))
+
+
+def exchanged_inputs() -> Compiled:
+    """Each input comes where the other is read."""
+    made = compiled()
+    one, two = made.plan.inputs
+    inputs = (Binding(one.name, two.region), Binding(two.name, one.region))
+    return replace(made, plan=replace(made.plan, inputs=inputs))
+
+
+BROKEN: dict[str, list[Callable[[], Compiled]]] = {
+    "interface": [renamed_input],
+    "constants": [without_weights, narrower_weights],
+    "operators": [other_operator, one_tile_less],
+    "groups": [unlaunched_group],
+    "values": [exchanged_inputs],
+}
+
+
+def test_every_package_rule_is_broken_here() -> None:
+    assert set(BROKEN) == {rule.__name__ for rule in AGREEMENTS}
+    made = compiled()
+    assert made.weights
+    assert check_agreement(made.plan, made.recipe, made.weights) == ()
+    admit(package(made), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("rule", "case"),
+    [
+        pytest.param(rule, case, id=f"{rule}-{case.__name__}")
+        for rule, cases in BROKEN.items()
+        for case in cases
+    ],
+)
+def test_a_package_that_breaks_a_rule_is_refused(rule: str, case: Callable[[], Compiled]) -> None:
+    made = case()
+    violations = check_agreement(made.plan, made.recipe, made.weights)
+    assert f"package-{rule}" in {violation.rule for violation in violations}
+    device = SimulatedDevice(SPEC)
+    with pytest.raises(RefusedPlanError) as refused:
+        device.load(package(made), Path())
+    assert refused.value.violations == (check_plan(made.plan, SPEC) or violations)
+    assert "hint: " in str(refused.value)
+
+
+def test_a_refused_package_leaves_the_loaded_one_alone() -> None:
+    device, feeds = SimulatedDevice(SPEC), model_of(SEED).feeds
+    device.load(package(compiled()), Path())
+    before = device.infer(feeds).outputs
+    with pytest.raises(RefusedPlanError):
+        device.load(package(unlaunched_group()), Path())
+    after = device.infer(feeds).outputs
+    assert all(np.array_equal(before[name], after[name], equal_nan=True) for name in before)
