@@ -7,6 +7,7 @@ import pytest
 
 from stages.compiler.pipeline import Compiled
 from stages.compiler.support import VIEWS
+from stages.hardware.spec import OperatorSupport
 from stages.recipe.decisions import Engine
 from stages.recipe.kinds import Kind
 from stages.tensors import Array
