@@ -35,6 +35,9 @@ def fused_quantization(
         continues = operator.kind in POINTWISE and any(x in fused for x in operator.inputs)
         (value,) = operator.outputs[:1]
         if (starts or continues) and _continues(value, editor, spec):
+            # Of two that meet in a sum the later one goes through; the other is stored for it.
+            reader = editor.only_reader(value)
+            fused.difference_update(reader.inputs if reader is not None else ())
             fused.add(value)
     floats = (name for name, type_ in graph.types.items() if type_.dtype.is_float)
     ranges = {x: NOMINAL for x in floats if x not in constants and x not in fused}
