@@ -66,6 +66,8 @@ def _families() -> Iterator[_Family]:
     yield _Family("driver.submit", ("driver.submit",), units.DURATION)
     yield _Family("driver.launch", ("driver.launch.*",), units.DURATION)
     yield _Family("tensor_core.efficiency", ("tensor_core.efficiency.*",), units.SHARE, _ALL)
+    bytes_ = ("tensor_core.efficiency.i8", "tensor_core.efficiency.u8")
+    yield _Family("tensor_core.efficiency.int8", bytes_, units.SHARE, _ALL)
     yield _Family("vector.efficiency", ("vector.efficiency",), units.SHARE, _ALL)
     yield _Family("vector.startup", ("vector.startup",), units.CYCLES)
     yield _Family("tensor_core.fill", ("tensor_core.fill",), units.CYCLES)
@@ -100,6 +102,11 @@ _USUAL = (
 """What a fit moves in a spec that marks nothing as fitted."""
 
 
+_EFFICIENCIES = ("tensor_core", "efficiency")
+_RATES = ("tensor_core", "macs_per_cycle")
+"""The types that an efficiency can be given for."""
+
+
 def known_parameters(document: Document) -> Mapping[str, Parameter]:
     """Every parameter of a spec, by name."""
     found: dict[str, Parameter] = {}
@@ -108,10 +115,18 @@ def known_parameters(document: Document) -> Mapping[str, Parameter]:
         if not paths:
             continue
         _add(found, family, family.name, paths, document)
-        if len(paths) > 1 and any("*" in key for key in family.keys):
-            for path in paths:
+        if any("*" in key for key in family.keys):
+            for path in _each(family, paths, document):
                 _add(found, family, path_text(path), (path,), document)
     return found
+
+
+def _each(family: _Family, paths: tuple[KeyPath, ...], document: Document) -> tuple[KeyPath, ...]:
+    """The keys that may be fitted one by one: of an efficiency, those of all types."""
+    rates = document.value(_RATES)
+    if family.dimension is not units.SHARE or not isinstance(rates, dict):
+        return paths
+    return tuple((*_EFFICIENCIES, name) for name in rates)
 
 
 def _add(
@@ -134,10 +149,13 @@ def _expand(family: _Family, document: Document) -> Iterator[KeyPath]:
     for key in family.keys:
         *outer, last = key.split(".")
         if last == "*":
-            holder = "macs_per_cycle" if family.dimension is units.SHARE else outer[-1]
-            names = document.value((*outer[:-1], holder))
+            names = document.value(tuple(outer)) or document.value(_RATES)
             for name in names if isinstance(names, dict) else ():
                 yield (*outer, name)
+        elif tuple(outer) == _EFFICIENCIES:
+            rates = document.value(_RATES)
+            if isinstance(rates, dict) and {"i8", "u8"} <= set(rates):
+                yield (*outer, last)
         elif document.value(tuple(outer)) is not None and (
             family.default or document.value((*outer, last)) is not None
         ):
@@ -217,7 +235,7 @@ def _usual(document: Document, known: Mapping[str, Parameter]) -> list[str]:
     }
     chosen: list[str] = []
     covered: set[KeyPath] = set()
-    for parameter in known.values():
+    for parameter in sorted(known.values(), key=lambda item: -len(item.paths)):
         fitted = all(
             document.value(path) is not None
             and marks.get(covering_key(path, marks) or "") == Mark.FITTED
@@ -228,7 +246,8 @@ def _usual(document: Document, known: Mapping[str, Parameter]) -> list[str]:
         if fitted and equal and not zero and covered.isdisjoint(parameter.paths):
             chosen.append(parameter.name)
             covered.update(parameter.paths)
-    return chosen or [name for name in _USUAL if name in known]
+    ordered = [name for name in known if name in chosen]
+    return ordered or [name for name in _USUAL if name in known]
 
 
 def _plain(value: Value) -> str:

@@ -71,6 +71,21 @@ def test_one_name_sets_several_keys() -> None:
     assert known["tensor_core.efficiency.i8"].start == 1000
 
 
+def test_types_with_one_fitted_efficiency_are_one_parameter(tmp_path: Path) -> None:
+    text = (SPECS / "npu_tiny.yaml").read_text(encoding="utf-8")
+    mark = "  tensor_core.efficiency: {mark: fitted, source: t}\n"
+    text = text.replace("\nsources:\n", "\nsources:\n" + mark)
+    path = tmp_path / "npu_tiny.yaml"
+    for efficiency, names in (
+        ("{i8: 80 %, u8: 80 %}", ["tensor_core.efficiency"]),
+        ("{i8: 80 %, u8: 80 %, f16: 70 %}",
+         ["tensor_core.efficiency.f16", "tensor_core.efficiency.int8"]),
+    ):  # fmt: skip
+        edited = text.replace("\n  fill:", f"\n  efficiency: {efficiency}\n  fill:", 1)
+        path.write_text(edited, encoding="utf-8")
+        assert sorted(names_of(path)) == names
+
+
 def test_an_engine_without_overhead_keeps_none() -> None:
     document = read_base(SPECS / "nvidia_t4.yaml")
     assert document.value(("driver", "launch", "dma")) == "0 ns"
