@@ -8,13 +8,13 @@ scatter plot a chip. Plans are cached by what they were made from.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.calibrating.plan_source import PlanSource
 from flows.calibrating.subjects import SubjectFinder
+from flows.project.cores import usable_cores
 from flows.project.files import write_beside
 from flows.project.places import Project, find_project
 from stages.calibration.accuracy import ChipAccuracy, CompiledRow, LeftOut, assess
@@ -131,7 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m flows.benchmarks.device_accuracy")
     parser.add_argument("--chips", nargs="+", help="specs; else all that are measured")
     parser.add_argument("--docs", type=Path, help="the folder for the page; else docs/")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=usable_cores())
     parser.add_argument("--starts", type=int, default=2)
     chosen = parser.parse_args()
     project = find_project()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from flows.project.context import options
+from flows.project.cores import usable_cores
 
 
 def calibrate(
@@ -74,7 +74,7 @@ def calibrate(
     spec = hardware_path(hardware, project)
     names = [name.strip() for name in fit.split(",") if name.strip()]
     request = CalibrationRequest(
-        spec, measurements, names, FitOptions(starts, seed), rounds, jobs or os.cpu_count() or 1
+        spec, measurements, names, FitOptions(starts, seed), rounds, jobs or usable_cores()
     )
     target = out or spec.with_name(spec.name.removesuffix(spec.suffix) + OVERLAY_SUFFIX)
     require_writable(target.parent)
