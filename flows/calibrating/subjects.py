@@ -16,6 +16,7 @@ from stages.errors import InputError
 if TYPE_CHECKING:
     import onnx
 
+    from stages.calibration.measurements import Precision
     from stages.calibration.plans import Subject
     from stages.compiler.quantization import Quantization
     from stages.normalizer.source import ModelSource
@@ -76,10 +77,13 @@ class SubjectFinder:
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
         return digest.hexdigest()
 
-    def _build(self, name: str) -> onnx.ModelProto:
+    def _build(self, name: str, precision: Precision) -> onnx.ModelProto:
+        """The network with the device's types outside, as vendors time theirs."""
         from stages.normalizer.factories import import_function
 
-        model: onnx.ModelProto = import_function(f"{_ZOO}:build", self._roots)(name)
+        build = import_function(f"{_ZOO}:build", self._roots)
+        adapt = import_function(f"{_ZOO}.device_io:with_device_types", self._roots)
+        model: onnx.ModelProto = adapt(build(name), precision)
         return model
 
     def _nominal(self, model: onnx.ModelProto, graph: Graph) -> Quantization:
@@ -121,7 +125,7 @@ class SubjectFinder:
         )
 
 
-def _normalized(source: ModelSource) -> onnx.ModelProto:
+def _normalized(source: ModelSource, _precision: Precision) -> onnx.ModelProto:
     from stages.normalizer.normalize import normalize_model
 
     return normalize_model(source).model

@@ -7,20 +7,13 @@ so, and conversion on the host is counted elsewhere. A definition takes and give
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from models.zoo.ranges import NOMINAL
-
-
-class Precision(StrEnum):
-    """Element types of rows of measurements."""
-
-    FP16 = "fp16"
-    INT8 = "int8"
+from stages.calibration.measurements import Precision
 
 
 def with_device_types(model: onnx.ModelProto, precision: Precision) -> onnx.ModelProto:

@@ -34,12 +34,12 @@ _FILES = ("tensors.py", "units.py", "calibration/plans.py", "calibration/work.py
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model that can be compiled: its name, a digest of all that makes it, how to make it (opset
-    17, static shapes), and the ranges that make it int8."""
+    """A model that can be compiled: its name, a digest of all that makes it, how to make it for a
+    precision (opset 17, static shapes), and the ranges that make it int8."""
 
     name: str
     digest: str
-    load: Callable[[], onnx.ModelProto]
+    load: Callable[[Precision], onnx.ModelProto]
     quantization: Callable[[onnx.ModelProto, Graph], Quantization]
 
 
@@ -71,7 +71,7 @@ def compiled_plan(
     found = _read_cached(stem)
     if found is not None:
         return found
-    model = subject.load()
+    model = subject.load(precision)
     graph, constants = import_model(model)
     ranges = subject.quantization(model, graph) if precision is Precision.INT8 else None
     made = compile_graph(graph, constants, spec, ranges)

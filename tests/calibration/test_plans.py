@@ -33,7 +33,8 @@ class Loads:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self) -> onnx.ModelProto:
+    def __call__(self, precision: Precision) -> onnx.ModelProto:
+        del precision
         self.count += 1
         return model_from_text(TEXT, {"w": np.ones((6, 4, 3, 3), np.float32)})
 

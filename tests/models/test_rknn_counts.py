@@ -32,9 +32,10 @@ from models.zoo import (
     yolov10,
     yolox,
 )
-from models.zoo.device_io import Precision, with_device_types
+from models.zoo.device_io import with_device_types
 from models.zoo.graph import GraphBuilder
 from models.zoo.ranges import nominal_quantization
+from stages.calibration.measurements import Precision
 
 TOLERANCE = 0.03
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from models.zoo.device_io import Precision, with_device_types
+from models.zoo.device_io import with_device_types
 from models.zoo.graph import GraphBuilder
 from models.zoo.ranges import nominal_quantization
 from models.zoo.yolo_blocks import c2f, class_sum, conv, sppf
+from stages.calibration.measurements import Precision
 from stages.compiler.pipeline import compile_graph
 from stages.device.functional import Machine
 from stages.hardware.load import load_spec
