@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -105,13 +105,13 @@ class StageCommands:
             self._stopped = True
             shells = list(self._shells)
         for process in shells:
-            os.killpg(process.pid, signal.SIGTERM)
+            _signal_group(process, signal.SIGTERM)
         self._processes.stop()
         for process in shells:
             try:
                 process.wait(_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                _signal_group(process, signal.SIGKILL)
         self._guardian.close()
 
     def _shell(self, command: str, folder: Path, on_start: Callable[[], None]) -> CommandEnd:
@@ -139,11 +139,17 @@ class StageCommands:
                 self._shells.discard(process)
             output.seek(0)
             text = output.read().decode(errors="replace")
-        if self._stopped:
-            code, text = int(Outcome.INTERRUPTED), "error: interrupted"
         signal_number = _signal_of(code)
+        if self._stopped or signal_number == signal.SIGINT:
+            code, text, signal_number = int(Outcome.INTERRUPTED), "error: interrupted", 0
         died = how_it_died(-signal_number) if signal_number else ""
         return CommandEnd(code, text, time.perf_counter() - began, died)
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signals a command and all that it started, unless it has just ended."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def recipe_arguments(command: str) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from flows.locks.file_lock import file_lock
+from flows.running.guardian import Guardian
 from flows.running.stage_command import CommandEnd, StageCommands, has_our_code, recipe_arguments
 from stages.errors import Outcome
 from tests.flows.command import REPOSITORY, command_environment
@@ -80,6 +81,31 @@ def test_a_killed_command_names_the_signal(
     end = run(commands, tmp_path, command)
     assert end.exit_code != 0
     assert end.died == "SIGKILL, perhaps out of memory"
+
+
+def test_a_command_that_dies_of_an_interrupt_was_interrupted(
+    commands: StageCommands, tmp_path: Path
+) -> None:
+    end = run(commands, tmp_path, "kill -INT $$")
+    assert (end.exit_code, end.output, end.died) == (
+        Outcome.INTERRUPTED,
+        "error: interrupted",
+        "",
+    )
+
+
+def test_a_stop_that_meets_a_shell_just_ended_goes_on(
+    commands: StageCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = Guardian.ended
+
+    def stop_now(guardian: Guardian, process: int) -> None:
+        ended(guardian, process)
+        commands.stop()
+
+    monkeypatch.setattr(Guardian, "ended", stop_now)
+    end = run(commands, tmp_path, "true && true")
+    assert end.exit_code == Outcome.INTERRUPTED
 
 
 def test_stop_ends_a_shell_with_all_that_it_started(
