@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from stages.calibration.measurements import Precision
     from stages.calibration.plans import Subject
     from stages.compiler.quantization import Quantization
+    from stages.hardware.spec import HardwareSpec
     from stages.normalizer.source import ModelSource
     from stages.recipe.graph import Graph
+    from stages.tensors import Array
 
 _ZOO = "models.zoo"
 _OURS = Path(__file__).resolve().parents[2]
@@ -86,13 +88,14 @@ class SubjectFinder:
         model: onnx.ModelProto = adapt(build(name), precision)
         return model
 
-    def _nominal(self, model: onnx.ModelProto, graph: Graph) -> Quantization:
+    def _nominal(
+        self, graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec
+    ) -> Quantization:
+        """int8 at the ends of what the device fuses."""
         from stages.normalizer.factories import import_function
 
-        del graph
-        made: Quantization = import_function(f"{_ZOO}.ranges:nominal_quantization", self._roots)(
-            model
-        )
+        quantize = import_function(f"{_ZOO}.fused_ranges:fused_quantization", self._roots)
+        made: Quantization = quantize(graph, constants, spec)
         return made
 
     def _source(self, name: str, where: str) -> ModelSource:
@@ -131,8 +134,9 @@ def _normalized(source: ModelSource, _precision: Precision) -> onnx.ModelProto:
     return normalize_model(source).model
 
 
-def _own_ranges(file: Path, model: onnx.ModelProto, graph: Graph) -> Quantization:
+def _own_ranges(
+    file: Path, graph: Graph, _constants: Mapping[str, Array], _spec: HardwareSpec
+) -> Quantization:
     from stages.compiler.quantization import load_quantization
 
-    del model
     return load_quantization(file, graph)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from stages.plan.binary import decode_plan, encode_plan
 from stages.plan.instructions import Plan
 from stages.recipe.graph import Graph
 from stages.recipe.onnx_import import import_model
+from stages.tensors import Array
 
 _CODE = ("compiler", "recipe", "hardware", "plan")
 _FILES = ("tensors.py", "units.py", "calibration/plans.py", "calibration/work.py")
@@ -40,7 +41,7 @@ class Subject:
     name: str
     digest: str
     load: Callable[[Precision], onnx.ModelProto]
-    quantization: Callable[[onnx.ModelProto, Graph], Quantization]
+    quantization: Callable[[Graph, Mapping[str, Array], HardwareSpec], Quantization]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,9 @@ def compiled_plan(
     found = _read_cached(stem)
     if found is not None:
         return found
-    model = subject.load(precision)
-    graph, constants = import_model(model)
-    ranges = subject.quantization(model, graph) if precision is Precision.INT8 else None
+    graph, constants = import_model(subject.load(precision))
+    is_int8 = precision is Precision.INT8
+    ranges = subject.quantization(graph, constants, spec) if is_int8 else None
     made = compile_graph(graph, constants, spec, ranges)
     compiled = Compiled(made.plan, work_of(graph, constants), len(made.recipe.fallbacks))
     _write_cached(stem, compiled)

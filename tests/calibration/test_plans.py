@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from stages.calibration.plans import Compiled, Subject, compiled_plan
 from stages.calibration.work import Work
 from stages.compiler.quantization import Quantization, Range
 from stages.errors import CompileError
+from stages.hardware.spec import HardwareSpec
 from stages.plan.timing import plan_cycles
 from stages.recipe.graph import Graph
-from stages.tensors import DType
+from stages.tensors import Array, DType
 from tests.compiler.specs import hardware
 
 TEXT = """
@@ -39,8 +41,7 @@ class Loads:
         return model_from_text(TEXT, {"w": np.ones((6, 4, 3, 3), np.float32)})
 
 
-def ranges(model: onnx.ModelProto, graph: Graph) -> Quantization:
-    del model
+def ranges(graph: Graph, _constants: Mapping[str, Array], _spec: HardwareSpec) -> Quantization:
     return Quantization(
         {name: Range(-4.0, 4.0) for name in graph.types if name != "w"}, frozenset()
     )
