@@ -17,7 +17,13 @@ from stages.calibration.measurements import Precision
 
 
 def with_device_types(model: onnx.ModelProto, precision: Precision) -> onnx.ModelProto:
-    """A copy of `model` whose f32 inputs and outputs are f16, or int8 of the nominal range."""
+    """A copy of `model` whose f32 inputs and outputs are f16, or int8 of the nominal range.
+
+    Raises:
+        ValueError: a precision with integers of 16 bits, for which there are no recipes.
+    """
+    if precision is Precision.W8A16:
+        raise ValueError(f"no inputs and outputs of {precision}")
     made = onnx.ModelProto()
     made.CopyFrom(model)
     graph = made.graph
