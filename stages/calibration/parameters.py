@@ -104,6 +104,7 @@ _USUAL = (
 
 _EFFICIENCIES = ("tensor_core", "efficiency")
 _RATES = ("tensor_core", "macs_per_cycle")
+_ARRAY_TYPE = ("tensor_core", "array_dtype")
 """The types that an efficiency can be given for."""
 
 
@@ -141,6 +142,8 @@ def _add(
         values = {path: value for path, value in values.items() if value}  # others have none
     start = max(1, round(sum(values.values()) / len(values)))
     low, high = _bounds(family.dimension, start)
+    if family.dimension is COUNT:
+        high = max(start, min(high, _peak(document)))
     found[name] = Parameter(name, tuple(values), family.dimension, start, low, high)
 
 
@@ -182,6 +185,14 @@ def _bounds(dimension: Dimension, start: int) -> tuple[int, int]:
     if dimension is units.DURATION:
         return min(start, _LEAST_NS), max(start, _MOST_NS)
     return max(1, start // _WIDEST_FACTOR), max(2, start) * _WIDEST_FACTOR
+
+
+def _peak(document: Document) -> int:
+    """Multiply-accumulates a cycle that no mode of the array may pass."""
+    rates, dtype = document.value(_RATES), document.value(_ARRAY_TYPE)
+    rate = rates.get(str(dtype)) if isinstance(rates, dict) else None
+    assert isinstance(rate, int), "a spec that was refused is not fitted"
+    return rate
 
 
 def choose_parameters(document: Document, names: Sequence[str]) -> tuple[Parameter, ...]:

@@ -16,7 +16,7 @@ from stages.calibration.parameters import (
     known_parameters,
     quantity_text,
 )
-from stages.calibration.predict import read_base
+from stages.calibration.predict import Tuner, read_base
 from stages.errors import InputError
 from stages.hardware.load import load_spec, spec_files
 from tests.calibration.synthetic import SPECS
@@ -147,3 +147,11 @@ def test_a_count_is_written_without_a_unit(tmp_path: Path) -> None:
     assert known.yaml(17) == 17
     assert known.text(17) == "17"
     assert known.start == max(1, spec.tensor_core.depthwise_macs_per_cycle)
+
+
+@pytest.mark.parametrize("path", spec_files(SPECS), ids=lambda path: path.stem)
+def test_what_a_fit_may_try_no_spec_refuses(path: Path) -> None:
+    document = read_base(path)
+    for parameter in known_parameters(document).values():
+        for value in (parameter.low, parameter.start, parameter.high):
+            Tuner(document, (parameter,)).spec([value])
