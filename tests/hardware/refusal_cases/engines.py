@@ -1,0 +1,163 @@
+"""Engines and operators that contradict each other."""
+
+from __future__ import annotations
+
+from tests.hardware.refusal_cases.words import Case
+
+ENGINES: dict[str, Case] = {
+    "array against rate": (
+        "rows: 16",
+        "rows: 32",
+        "tensor_core.macs_per_cycle.i8: 256 contradicts the array, which does 512 MACs a cycle",
+        "macs_per_cycle: {",
+        "rows x cols x depth x instances is the rate of array_dtype",
+    ),
+    "deep systolic array": (
+        "cols: 16, depth: 1",
+        "cols: 8, depth: 2",
+        "tensor_core.array.depth: 2 on a systolic array",
+        "depth: 2",
+        "a systolic array has depth 1; dot_product arrays have more",
+    ),
+    "weights of a systolic array": (
+        "weight_load: 0 cycles",
+        "weight_load: 4 cycles",
+        "tensor_core.weight_load: 4 cycles on a weight_stationary array",
+        "weight_load",
+        "write `0 cycles`: only dot_product arrays wait for weights",
+    ),
+    "array type without rate": (
+        "array_dtype: i8",
+        "array_dtype: f32",
+        "tensor_core.array_dtype: f32 has no rate",
+        "array_dtype",
+        "add `f32` to tensor_core.macs_per_cycle",
+    ),
+    "depthwise over peak": (
+        "depthwise_macs_per_cycle: 32",
+        "depthwise_macs_per_cycle: 257",
+        "tensor_core.depthwise_macs_per_cycle: 257 is more than the peak of i8",
+        "depthwise_macs_per_cycle",
+        "give the rate in that type; 0 where depthwise has no mode of its own",
+    ),
+    "output stage": (
+        "output_stage: [add,",
+        "output_stage: [softmax, add,",
+        "tensor_core.output_stage[0]: softmax can't act on each result alone",
+        "output_stage",
+        "list it under operators, with engine vector",
+    ),
+    "quantum of no type": (
+        "nc1hwc2/8:",
+        "nc1hwc2/7:",
+        "layouts.nc1hwc2/7: no dtype has a channel quantum of 7",
+        "nc1hwc2/7:",
+        "give the quantum of one of the types in channel_quantum",
+    ),
+    "layout twice": (
+        "[conv, conv_transpose, max_pool, average_pool]",
+        "[conv, conv]",
+        "layouts.nc1hwc2/8[1]: conv is already under nc1hwc2/8",
+        "[conv, conv]",
+        "list it once",
+    ),
+    "kind twice": (
+        "kinds: [matmul]",
+        "kinds: [matmul, conv]",
+        "operators[1].kinds[1]: conv is already in operators[0]",
+        "[matmul, conv]",
+        "list it once",
+    ),
+    "kind on the wrong engine": (
+        "- engine: vector\n    kinds: [max_pool, average_pool]",
+        "- engine: dma\n    kinds: [max_pool, average_pool]",
+        "operators[2].kinds[0]: max_pool can't run on dma",
+        "kinds: [max_pool",
+        "max_pool runs on vector\nalso wrong in this file:"
+        " operators[2].kinds[1] on line <kinds: [max_pool>",
+    ),
+    "tensor core without a type": (
+        "    kinds: [matmul]\n    dtypes: [f16, i8, u8, i32]",
+        "    kinds: [matmul]\n    dtypes: [f64]",
+        "operators[1].dtypes: the tensor core multiplies none of f64",
+        "[f64]",
+        "it multiplies i8, u8, f16: see tensor_core.macs_per_cycle",
+    ),
+    "limit upside down": (
+        "stride: [1, 8]",
+        "stride: [8, 1]",
+        "operators[0].limits.stride: [8, 1] holds nothing",
+        "[8, 1]",
+        "write [lowest, highest]",
+    ),
+    "half a limit": (
+        "stride: [1, 8]",
+        "stride: [1]",
+        "operators[0].limits.stride: too few entries: 1",
+        "stride: [1]",
+        "give at least 2",
+    ),
+    "limit of a stranger": (
+        "    kinds: [matmul]\n",
+        "    kinds: [matmul]\n    limits: {stride: [1, 2]}\n",
+        "operators[1].limits.stride: matmul has no stride",
+        "stride: [1, 2]",
+        "move those kinds to an entry without this limit",
+    ),
+    "efficiency of a stranger": (
+        "tensor_core:\n",
+        "tensor_core:\n  efficiency: {f32: 50 %}\n",
+        "tensor_core.efficiency.f32: f32 has no rate",
+        "efficiency: {f32",
+        "it multiplies i8, u8, f16: see tensor_core.macs_per_cycle",
+    ),
+    "half the lanes": (
+        "tensor_core:\n",
+        "tensor_core:\n  lanes: 4\n",
+        "tensor_core.lanes: means nothing without lane_alignment and misaligned_lanes",
+        "lanes: 4",
+        "give all three of lanes, lane_alignment and misaligned_lanes, or none",
+    ),
+    "more lanes than there are": (
+        "tensor_core:\n",
+        "tensor_core:\n  lanes: 4\n  lane_alignment: 64 B\n  misaligned_lanes: 5\n",
+        "tensor_core.misaligned_lanes: 5 of 4 lanes",
+        "misaligned_lanes: 5",
+        "write at most lanes",
+    ),
+    "blocks of an array": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks_per_instance: 2\n",
+        "tensor_core.blocks_per_instance: 2 on a weight_stationary array",
+        "blocks_per_instance: 2",
+        "only blocked cores deal blocks; leave it out",
+    ),
+    "shapes of an array": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks: [[32, 32]]\n",
+        "tensor_core.blocks: [[32, 32]] on a weight_stationary array",
+        "blocks: [[32",
+        "only blocked cores deal blocks; leave it out",
+    ),
+    "half a shape": (
+        "tensor_core:\n",
+        "tensor_core:\n  blocks: [[32]]\n",
+        "tensor_core.blocks[0]: too few entries: 1",
+        "blocks: [[32",
+        "give at least 2",
+    ),
+    "odd dma alignment": (
+        "alignment: 1 B",
+        "alignment: 3 B",
+        "dma.alignment: 3 B isn't a power of two",
+        "3 B",
+        "round it up to one",
+    ),
+    "transfer below alignment": (
+        "max_transfer: 64 KiB\n",
+        "max_transfer: 1 B\n",
+        "dma.max_transfer: 1 B is less than the alignment of 2 B",
+        "max_transfer: 1 B",
+        "raise it",
+    ),
+}
