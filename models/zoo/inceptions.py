@@ -112,14 +112,23 @@ def _block_c(g: GraphBuilder, x: Value, width: int) -> Value:
 def _block_e(g: GraphBuilder, x: Value) -> Value:
     three = _conv(g, x, 384)
     double = _conv(g, _conv(g, x, 448), 384, 3)
+    return _forked(g, x, three, double, (320, 384, 192))
+
+
+def _forked(
+    g: GraphBuilder, x: Value, three: Value, double: Value, widths: tuple[int, int, int]
+) -> Value:
+    """Two branches that end in 1 x 3 and 3 x 1 side by side, a pointwise one and a pooled one;
+    `widths` of the pointwise one, of each end, and of the pooled one."""
+    pointwise, end, pooled = widths
     return g.concat(
         [
-            _conv(g, x, 320),
-            _conv(g, three, 384, (1, 3)),
-            _conv(g, three, 384, (3, 1)),
-            _conv(g, double, 384, (1, 3)),
-            _conv(g, double, 384, (3, 1)),
-            _conv(g, _same_average(g, x), 192),
+            _conv(g, x, pointwise),
+            _conv(g, three, end, (1, 3)),
+            _conv(g, three, end, (3, 1)),
+            _conv(g, double, end, (1, 3)),
+            _conv(g, double, end, (3, 1)),
+            _conv(g, _same_average(g, x), pooled),
         ]
     )
 
@@ -170,16 +179,7 @@ def _v4_block_b(g: GraphBuilder, x: Value) -> Value:
 def _v4_block_c(g: GraphBuilder, x: Value) -> Value:
     three = _conv(g, x, 384)
     double = _conv(g, _conv(g, _conv(g, x, 384), 448, (3, 1)), 512, (1, 3))
-    return g.concat(
-        [
-            _conv(g, x, 256),
-            _conv(g, three, 256, (1, 3)),
-            _conv(g, three, 256, (3, 1)),
-            _conv(g, double, 256, (1, 3)),
-            _conv(g, double, 256, (3, 1)),
-            _conv(g, _same_average(g, x), 256),
-        ]
-    )
+    return _forked(g, x, three, double, (256, 256, 256))
 
 
 def squeezenet() -> onnx.ModelProto:

@@ -142,3 +142,21 @@ def detections(
         branch = light_class_branch if light else box_branch
         score = g.activation(branch(g, level, scores, classes), "sigmoid")
         g.output(score, class_sum(g, score))
+
+
+def path_aggregation(
+    g: GraphBuilder, levels: tuple[Value, Value, Value], blocks: int
+) -> tuple[Value, Value, Value]:
+    """The neck of YOLOv5 and YOLOX (PANet: down from the coarsest level and up again), of C3 blocks
+    as wide as the levels, the finest of which comes first."""
+    p3, p4, p5 = levels
+    top = conv(g, p5, p4.channels)
+    x = c3(g, g.concat([g.upsample(top), p4]), p4.channels, blocks, shortcut=False)
+    middle = conv(g, x, p3.channels)
+    x = g.concat([g.upsample(middle), p3])
+    out3 = c3(g, x, p3.channels, blocks, shortcut=False)
+    x = g.concat([conv(g, out3, p3.channels, 3, 2), middle])
+    out4 = c3(g, x, p4.channels, blocks, shortcut=False)
+    x = g.concat([conv(g, out4, p4.channels, 3, 2), top])
+    out5 = c3(g, x, p5.channels, blocks, shortcut=False)
+    return out3, out4, out5

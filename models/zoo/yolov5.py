@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnx
 
 from models.zoo.graph import GraphBuilder, Value
-from models.zoo.yolo_blocks import IMAGE, c3, conv, repeats, scaled, sppf
+from models.zoo.yolo_blocks import IMAGE, c3, conv, path_aggregation, repeats, scaled, sppf
 
 SCALES = {"n": (0.33, 0.25), "s": (0.33, 0.5), "m": (0.67, 0.75)}
 
@@ -28,14 +28,7 @@ def graph(scale: str) -> GraphBuilder:
     p3 = c3(g, conv(g, x, c3_, 3, 2), c3_, repeats(6, depth))
     p4 = c3(g, conv(g, p3, c4, 3, 2), c4, repeats(9, depth))
     p5 = sppf(g, c3(g, conv(g, p4, c5, 3, 2), c5, repeats(3, depth)), c5)
-    n = repeats(3, depth)
-    top = conv(g, p5, c4)
-    x = c3(g, g.concat([g.upsample(top), p4]), c4, n, shortcut=False)
-    middle = conv(g, x, c3_)
-    out3 = c3(g, g.concat([g.upsample(middle), p3]), c3_, n, shortcut=False)
-    out4 = c3(g, g.concat([conv(g, out3, c3_, 3, 2), middle]), c4, n, shortcut=False)
-    out5 = c3(g, g.concat([conv(g, out4, c4, 3, 2), top]), c5, n, shortcut=False)
-    for level in (out3, out4, out5):
+    for level in path_aggregation(g, (p3, p4, p5), repeats(3, depth)):
         g.output(_head(g, level))
     return g
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import onnx
 
 from models.zoo.graph import GraphBuilder, Value
-from models.zoo.yolo_blocks import IMAGE, c3, conv, repeats, scaled
+from models.zoo.yolo_blocks import IMAGE, c3, conv, path_aggregation, repeats, scaled
 
 Parts = tuple[Value, Value, Value]
 
@@ -36,14 +36,10 @@ def graph(
     p4 = c3(g, conv(g, p3, c4, 3, 2), c4, repeats(9, depth))
     p5 = _spp(g, conv(g, p4, c5, 3, 2), c5)
     p5 = c3(g, p5, c5, repeats(3, depth), shortcut=False)
-    n = repeats(3, depth)
-    top = conv(g, p5, c4)
-    x = c3(g, g.concat([g.upsample(top), p4]), c4, n, shortcut=False)
-    middle = conv(g, x, c3_)
-    out3 = c3(g, g.concat([g.upsample(middle), p3]), c3_, n, shortcut=False)
-    out4 = c3(g, g.concat([conv(g, out3, c3_, 3, 2), middle]), c4, n, shortcut=False)
-    out5 = c3(g, g.concat([conv(g, out4, c4, 3, 2), top]), c5, n, shortcut=False)
-    levels = [_head(g, level, scaled(256, width)) for level in (out3, out4, out5)]
+    levels = [
+        _head(g, level, scaled(256, width))
+        for level in path_aggregation(g, (p3, p4, p5), repeats(3, depth))
+    ]
     if head is not None:
         head(g, levels)
     else:
