@@ -94,7 +94,7 @@ class SubjectFinder:
         """int8 at the ends of what the device fuses."""
         from stages.normalizer.factories import import_function
 
-        quantize = import_function(f"{_ZOO}.fused_ranges:fused_quantization", self._roots)
+        quantize = import_function(f"{_ZOO}.ranges:fused_quantization", self._roots)
         made: Quantization = quantize(graph, constants, spec)
         return made
 

@@ -1,94 +1,59 @@
-"""A quantisation with nominal ranges: for timing, what counts is which values are int8."""
+"""Nominal ranges where a vendor's compiler puts them: at the ends of what a device fuses.
+
+Between a contraction and the operators of its output stage nothing is rounded to int8: the
+accumulator goes through bias, activation and residual, and is quantised once on its way out
+(TensorRT's explicit and implicit quantisation, Vela and QNN alike).
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Mapping
 
-import onnx
-
+from stages.compiler.draft import GraphEditor, first_draft
+from stages.compiler.passes.canonicalize import Canonicalize
+from stages.compiler.passes.fold_affine import FoldAffine
+from stages.compiler.passes.recognize import Recognize
 from stages.compiler.quantization import Quantization, Range
-from stages.recipe.graph import Graph, Operator
-from stages.recipe.kinds import Kind
-from stages.recipe.onnx_import import import_model
+from stages.compiler.support import CONTRACTIONS, POINTWISE
+from stages.hardware.spec import HardwareSpec
+from stages.recipe.graph import Graph
+from stages.tensors import Array
 
 NOMINAL = Range(-8.0, 8.0)
 """One range for all: concatenation, pooling and addition need no change of scale then, which
-vendors' tools arrange too."""
-
-_PRODUCTS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
-_STAGES = frozenset({*_PRODUCTS, Kind.BATCH_NORM, Kind.ADD, Kind.MUL})
-_ACTIVATIONS = frozenset(
-    {
-        Kind.RELU,
-        Kind.LEAKY_RELU,
-        Kind.CLIP,
-        Kind.SIGMOID,
-        Kind.TANH,
-        Kind.HARD_SIGMOID,
-        Kind.HARD_SWISH,
-        Kind.SILU,
-        Kind.ELU,
-        Kind.SOFTPLUS,
-    }
-)
+vendors' tools arrange too. For timing, what counts is which values are int8."""
 
 
-def nominal_quantization(model: onnx.ModelProto) -> Quantization:
-    """The same range for every float activation of a model that is stored.
+def fused_quantization(
+    graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec
+) -> Quantization:
+    """One range for every float activation, but for those that stay within a fused group."""
+    draft = first_draft(graph, constants, spec)
+    for step in (Canonicalize(), Recognize(), FoldAffine()):
+        draft = step.run(draft, spec)
+    editor = GraphEditor(draft)
+    fused: set[str] = set()
+    for operator in draft.graph.operators:
+        starts = operator.kind in CONTRACTIONS
+        continues = operator.kind in POINTWISE and any(x in fused for x in operator.inputs)
+        (value,) = operator.outputs[:1]
+        ends = operator.kind in spec.tensor_core.output_ends
+        if (starts or continues) and not ends and _continues(value, editor, spec):
+            # Of two that meet in a sum the later one goes through; the other is stored for it.
+            reader = editor.only_reader(value)
+            fused.difference_update(reader.inputs if reader is not None else ())
+            fused.add(value)
+    floats = {name for name, type_ in graph.types.items() if type_.dtype.is_float}
+    stored = floats & set(draft.graph.types) - set(draft.constants) - fused
+    ranges = {name: NOMINAL for name in graph.types if name in stored}
+    return Quantization(ranges, frozenset())
 
-    Values within what vendors' compilers fuse get none: between a convolution, sum or product and
-    its activation (SiLU's two operators included), and between a convolution and the sum that
-    follows it, where one of the operands is such.
 
-    Raises:
-        InputError, CompileError: the model can't be imported.
-    """
-    graph, constants = import_model(model)
-    inner = _inner_values(graph)
-    return Quantization(
-        {
-            name: NOMINAL
-            for name, type_ in graph.types.items()
-            if type_.dtype.is_float and name not in constants and name not in inner
-        },
-        frozenset(),
+def _continues(value: str, editor: GraphEditor, spec: HardwareSpec) -> bool:
+    reader = editor.only_reader(value)
+    return (
+        reader is not None
+        and reader.kind in POINTWISE
+        and reader.kind in spec.tensor_core.output_stage
+        and editor.types[reader.outputs[0]].shape == editor.types[value].shape
     )
-
-
-def _inner_values(graph: Graph) -> set[str]:
-    readers: dict[str, list[Operator]] = defaultdict(list)
-    for operator in graph.operators:
-        for name in operator.inputs:
-            readers[name].append(operator)
-    made_by = {name: operator for operator in graph.operators for name in operator.outputs}
-    inner: set[str] = set()
-    for operator in graph.operators:
-        if operator.kind in _STAGES and operator.outputs[0] not in graph.outputs:
-            inner |= _before_activation(operator.outputs[0], readers)
-        if operator.kind is Kind.ADD:
-            inner |= _before_sum(operator, readers, made_by)
-    return inner - set(graph.outputs)
-
-
-def _before_activation(value: str, readers: dict[str, list[Operator]]) -> set[str]:
-    """The value, where only an activation reads it; with the gate, where that is SiLU."""
-    kinds = [reader.kind for reader in readers[value]]
-    if len(kinds) == 1:
-        return {value} if kinds[0] in _ACTIVATIONS else set()
-    gates = [reader for reader in readers[value] if reader.kind is Kind.SIGMOID]
-    products = [reader for reader in readers[value] if reader.kind is Kind.MUL]
-    if len(kinds) == 2 and gates and products and gates[0].outputs[0] in products[0].inputs:
-        return {value, gates[0].outputs[0]}
-    return set()
-
-
-def _before_sum(
-    operator: Operator, readers: dict[str, list[Operator]], made_by: dict[str, Operator]
-) -> set[str]:
-    """The latest operand of a sum that a convolution or product makes for it alone."""
-    fusable = [
-        name
-        for name in operator.inputs
-        if name in made_by and made_by[name].kind in _PRODUCTS and len(readers[name]) == 1
-    ]
-    return set(fusable[-1:])

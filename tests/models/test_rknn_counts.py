@@ -34,8 +34,11 @@ from models.zoo import (
 )
 from models.zoo.device_io import with_device_types
 from models.zoo.graph import GraphBuilder
-from models.zoo.ranges import nominal_quantization
+from models.zoo.ranges import fused_quantization
 from stages.calibration.measurements import Precision
+from stages.hardware.load import load_spec
+from stages.recipe.onnx_import import import_model
+from tests.hardware.specs import SPECS
 
 TOLERANCE = 0.03
 
@@ -113,7 +116,9 @@ def test_nominal_ranges_leave_out_what_a_vendor_fuses() -> None:
     first = g.conv(x, 8, 3, 1, "silu")
     second = g.conv(first, 8, 3)
     g.output(g.activation(g.add(first, second), "relu"))
-    ranges = set(nominal_quantization(g.build()).ranges)
+    graph, constants = import_model(g.build())
+    spec = load_spec(SPECS / "rk3588_npu.yaml")
+    ranges = set(fused_quantization(graph, constants, spec).ranges)
     assert {"x", first.name} <= ranges
     assert second.name not in ranges
     assert len(ranges) == 3

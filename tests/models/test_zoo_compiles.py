@@ -9,7 +9,7 @@ import numpy as np
 
 from models.zoo.device_io import with_device_types
 from models.zoo.graph import GraphBuilder
-from models.zoo.ranges import nominal_quantization
+from models.zoo.ranges import fused_quantization
 from models.zoo.yolo_blocks import c2f, class_sum, conv, sppf
 from stages.calibration.measurements import Precision
 from stages.compiler.pipeline import compile_graph
@@ -37,7 +37,7 @@ def small_network() -> GraphBuilder:
 def test_the_plan_is_legal_exact_and_in_integers() -> None:
     model = with_device_types(small_network().build(), Precision.INT8)
     graph, constants = import_model(model)
-    compiled = compile_graph(graph, constants, SPEC, nominal_quantization(model))
+    compiled = compile_graph(graph, constants, SPEC, fused_quantization(graph, constants, SPEC))
     judge_plan(compiled, SPEC)
     image = np.random.default_rng(3).integers(-128, 128, (1, 3, 64, 64), np.int8)
     meant = interpret(compiled.recipe.graph, compiled.constants, {"image": image})
