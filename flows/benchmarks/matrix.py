@@ -9,6 +9,7 @@ docs/matrix-benchmarks.md; `python -m flows.benchmarks.matrix 2x2 10x4` measures
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import platform
 import resource
@@ -165,8 +166,10 @@ def _copy_command(stage: Stage) -> str:
 
 
 def _make_pair(out: Path, project: Project) -> None:
-    """What a small real pair writes, once in a cache beside the others."""
-    cached = project.cache / "bench_pair"
+    """What a small real pair writes, once in a cache beside the others, and anew where dvc.yaml
+    asks for other files."""
+    asked = hashlib.sha256((project.root / "dvc.yaml").read_bytes()).hexdigest()
+    cached = project.cache / f"bench_pair_{asked[:12]}"
     if not cached.is_dir():
         with tempfile.TemporaryDirectory(dir=project.cache) as folder:
             command = [sys.executable, "-m", "flows", "--quiet", "run", _MODEL]
