@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from prefect.client.orchestration import get_client
@@ -17,6 +19,9 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.sorting import FlowRunSort
 
 from flows.running.dead_runs import own_tag
+
+PATIENCE_S = 60.0
+"""How long a busy server may take to hear of what has happened."""
 
 
 def newest_run(flow: str) -> Any:
@@ -40,8 +45,22 @@ def artifacts_of(run: Any) -> dict[str | None, Any]:
         }
 
 
-def tasks_of(run: Any) -> set[str]:
-    """The names of a run's tasks."""
-    wanted = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
+def tasks_of(run: Any, count: int) -> set[str]:
+    """The names of a run's tasks, of which there are so many."""
+    return {task.name for task in settled_tasks([run], count)}
+
+
+def settled_tasks(runs: Sequence[Any], count: int) -> list[Any]:
+    """The task runs of these flow runs, once so many have ended.
+
+    Prefect's server takes task runs from a stream of events: it hears of them after the flow.
+    """
+    wanted = FlowRunFilter(id=FlowRunFilterId(any_=[run.id for run in runs]))
+    deadline = time.monotonic() + PATIENCE_S
     with get_client(sync_client=True) as client:
-        return {task.name for task in client.read_task_runs(flow_run_filter=wanted)}
+        while True:
+            tasks = client.read_task_runs(flow_run_filter=wanted)
+            ended = sum(task.state is not None and task.state.is_final() for task in tasks)
+            if ended == len(tasks) >= count or time.monotonic() > deadline:
+                return list(tasks)
+            time.sleep(0.2)
