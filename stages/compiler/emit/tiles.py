@@ -61,14 +61,19 @@ class TileEmitter:
     launched: bool = False
 
     def emit(self) -> None:
-        """Append the group's instructions. Loads are written one step ahead, so that one DMA
-        channel fetches the next tile before it takes the last result out."""
+        """Append the instructions. Loads are written one step ahead where there is a slot to
+        spare, so that one DMA channel fetches the next tile before it takes the last result out."""
         feeds = [self._feed(stream, placed) for stream, placed in self.slots.streams]
         pending: list[Written] = []
         for number, step in enumerate(steps(self.work, self.tile)):
             boxes = self.work.boxes(step.box, step.reduction)
-            self.program.append(self._loads(feeds, boxes, number))
+            for feed in feeds:
+                if len(feed.places) > 1:
+                    self.program.append(self._load(feed, boxes, number))
             self.program.append(pending)
+            for feed in feeds:
+                if len(feed.places) == 1:
+                    self.program.append(self._load(feed, boxes, number))
             pending = self._step(feeds, step, boxes, number)
         self.program.append(pending)
 
@@ -77,20 +82,17 @@ class TileEmitter:
         packing, where = self.packed.get(stream, (None, None))
         return _Feed(stream, places, packing, where)
 
-    def _loads(self, feeds: list[_Feed], boxes: Boxes, number: int) -> list[Written]:
-        written: list[Written] = []
-        for feed in feeds:
-            key = tuple((value, boxes.get(value)) for value in feed.stream.values)
-            if key == feed.held:
-                continue
-            feed.held = key
-            feed.loads += 1
-            feed.regions = {}
-            if feed.packing is not None:
-                written += self._load_block(feed, boxes, number)
-            else:
-                written += self._load_boxes(feed, boxes, number)
-        return written
+    def _load(self, feed: _Feed, boxes: Boxes, number: int) -> list[Written]:
+        """The transfers that bring in what a step reads and a stream's slot doesn't hold yet."""
+        key = tuple((value, boxes.get(value)) for value in feed.stream.values)
+        if key == feed.held:
+            return []
+        feed.held = key
+        feed.loads += 1
+        feed.regions = {}
+        if feed.packing is not None:
+            return self._load_block(feed, boxes, number)
+        return self._load_boxes(feed, boxes, number)
 
     def _load_block(self, feed: _Feed, boxes: Boxes, number: int) -> list[Written]:
         assert feed.packing is not None
