@@ -22,6 +22,7 @@ from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
+from stages.plan.packing import pack
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Graph
@@ -81,5 +82,6 @@ def compile_graph(
         verify(draft.recipe, draft.constants)
     planned, memory = Assignment(draft, spec).run()
     verify(planned.recipe)
-    plan, weights = PlanEmitter(planned, memory, spec).emit()
+    plan, packings = PlanEmitter(planned, memory, spec).emit()
+    weights = pack(packings, planned.constants, planned.recipe.layout)
     return Compiled(planned.recipe, plan, weights, planned.constants, planned.weighed)
