@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stages.compiler.draft import Draft, Pass, first_draft
+from stages.compiler.draft import Pass, first_draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment
 from stages.compiler.passes.canonicalize import Canonicalize
@@ -24,7 +24,6 @@ from stages.compiler.progress import (
     begin_decisions,
     decide,
     in_text_order,
-    merged,
     rewrite,
 )
 from stages.compiler.quantization import Quantization
@@ -118,7 +117,7 @@ def begin(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> P
     return Progress(in_text_order(first_draft(graph, constants, spec)))
 
 
-def decide_all(progress: Progress, steps: tuple[Pass, ...], spec: HardwareSpec) -> Decided:
+def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Decided:
     """The decisions that are left, then memory, then the plan.
 
     Raises:
@@ -136,20 +135,3 @@ def completed(decided: Decided) -> Compiled:
     draft = decided.progress.whole
     weights = pack(decided.packings, draft.constants, draft.recipe.layout)
     return Compiled(draft.recipe, decided.plan, weights, draft.constants, draft.weighed)
-
-
-def reused(
-    progress: Progress,
-    recipe: Recipe,
-    weighed: tuple[Weighed, ...],
-    sources: Mapping[str, str],
-) -> Draft:
-    """The draft that old decisions make of a graph of the same structure: `recipe` and `weighed`
-    as they were decided, with the constants that `sources` name.
-
-    Raises:
-        IllegalRecipeError: the decisions aren't for these constants.
-    """
-    constants = {name: progress.draft.constants[sources[name]] for name in recipe.graph.constants}
-    verify(recipe, constants)
-    return merged(Draft(recipe, constants, weighed), progress.notes, progress.weighed)
