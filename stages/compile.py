@@ -8,13 +8,13 @@ from pathlib import Path
 import onnx
 
 from stages.compiler.pipeline import compile_graph
-from stages.compiler.quantization import load_quantization
 from stages.errors import InputError
 from stages.hardware.load import load_spec
 from stages.normalizer.quantization_copy import QUANTIZATION_FILE
 from stages.normalizer.samples import load_samples
 from stages.package import Manifest, Package, file_facts, write_package
 from stages.plan.timing import plan_cycles
+from stages.quantizer import Decided, Subject, decide, load_settings
 from stages.recipe.onnx_import import import_model
 from stages.version import COMPILER_VERSION
 
@@ -44,19 +44,22 @@ def compile_model(
     The quantisation file is `quantization`, or else the one in the folder, where there is one.
 
     Raises:
-        InputError: the folder holds no normalised model, the quantisation file is for another
-            model, or the package can't be written.
+        InputError: the folder holds no normalised model, the quantisation file or the inputs that
+            it names are wrong or for another model, or the package can't be written.
         HardwareSpecError: the spec is wrong.
-        CompileError: no recipe for this device exists.
+        CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
     model = _read_model(model_path)
     graph, constants = import_model(model)
+    samples_path = normalized_dir / SAMPLES_FILE
+    samples = load_samples(samples_path)
+    sample = samples[0] if samples else None
+    subject = Subject(model_path, graph, constants, spec, samples_path, sample)
     quantization = quantization or _own_quantization(normalized_dir)
-    ranges = load_quantization(quantization, graph) if quantization is not None else None
-    samples = load_samples(normalized_dir / SAMPLES_FILE)
-    compiled = compile_graph(graph, constants, spec, ranges, samples[0] if samples else None)
+    decided = decide(load_settings(quantization, graph), subject) if quantization else Decided()
+    compiled = compile_graph(graph, constants, spec, decided.quantization, sample)
     manifest = Manifest(
         model=graph.name,
         model_sha256=file_facts(model_path).sha256,
@@ -65,6 +68,7 @@ def compile_model(
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
+        quantization_data_sha256=decided.data_sha256,
     )
     package = Package(
         compiled.recipe,
