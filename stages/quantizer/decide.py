@@ -18,7 +18,7 @@ from stages.quantizer.range_methods import entropy, mean_squared_error, min_max,
 from stages.quantizer.search import Found, Kept, fewest_in_float
 from stages.quantizer.sets import InputSet, load_set
 from stages.quantizer.settings import AccuracyLimit, Calibration, Method, Settings
-from stages.quantizer.trial import Trial, reading_quantized
+from stages.quantizer.trial import Remembered, Trial, reading_quantized
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph
 from stages.recipe.kinds import Kind
@@ -142,18 +142,24 @@ def _limited(
     reference = ReferenceValues(subject.model, ())
     expected = [reference.outputs(sample) for sample in data.samples]
 
-    def judge(kept: Kept, count: int) -> Closeness:
+    def trial(kept: Kept, sample: Sample | None) -> Trial:
         tried = replace(quantization, keep=quantization.keep | kept)
-        trial = Trial(subject.graph, subject.constants, subject.spec, tried, subject.sample)
-        pairs = list(zip(data.samples, expected, strict=True))[:count]
-        return worst(closeness(trial.run(sample), outputs) for sample, outputs in pairs)
+        return Trial(subject.graph, subject.constants, subject.spec, tried, sample)
 
-    found = fewest_in_float(
-        candidates,
-        lambda kept: judge(kept, len(data.samples)),
-        lambda kept: judge(kept, 1),
-        lambda reached: reached.meets(limit),
-    )
+    def judge(kept: Kept) -> Closeness:
+        tried = trial(kept, subject.sample)
+        return worst(
+            closeness(tried.run(sample), outputs)
+            for sample, outputs in zip(data.samples, expected, strict=True)
+        )
+
+    remembered = Remembered()
+
+    def rank(kept: Kept) -> Closeness:
+        """On the first sample, without the correction of biases."""
+        return closeness(trial(kept, None).run(data.samples[0], remembered), expected[0])
+
+    found = fewest_in_float(candidates, judge, rank, lambda reached: reached.meets(limit))
     if found.kept is None:
         raise CompileError(
             f"the accuracy limit, {limit.words}, is missed even with every operator in float: "

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from stages.quantizer.closeness import Closeness
 
 Kept = frozenset[str]
-MAX_DROPS = 64
+MAX_DROPS = 24
 """Trials that step 5 may take; what lies behind them in the ranking stays in float."""
 
 
@@ -69,7 +69,7 @@ def fewest_in_float(
     if not meets(in_float):
         return Found(None, in_float, in_int8, in_float, (), count.trials)
     alone = _ranked(candidates, rank)
-    count.trials += len(candidates)
+    count.trials += len(candidates) + 1
     order = [name for name, _ in alone]
     kept, reached = _shortest(order, in_float, judged, meets)
     kept, reached = _without_needless(kept, reached, judged, meets)
@@ -80,6 +80,7 @@ def _ranked(
     candidates: Sequence[str], rank: Callable[[Kept], Closeness]
 ) -> list[tuple[str, Closeness]]:
     everything = frozenset(candidates)
+    rank(everything)  # first, so that a ranker that remembers remembers what the others share
     alone = [(name, rank(everything - {name})) for name in candidates]
     return sorted(
         alone, key=lambda item: (-item[1].special_mismatches, item[1].agreement, item[1].sqnr_db)

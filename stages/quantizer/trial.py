@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 import numpy as np
 
@@ -15,12 +17,23 @@ from stages.normalizer.reference import OnnxRuntimeReference
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_export.host_node import host_call_model
-from stages.recipe.semantics import interpret, rounded
+from stages.recipe.semantics import evaluate, rounded
 from stages.tensors import Array, DType, TensorType
 
 _LAST_PASS = "precision"
 """Passes behind it decide on order and layout, which change no number."""
 _ROUNDS = frozenset({Kind.CAST, Kind.QUANTIZE})
+
+Key = bytes
+
+
+@dataclass(slots=True)
+class Remembered:
+    """Values of one sample by what they were computed from, so that the trials of a ranking
+    compute only what differs. Filled by the first trial that it is given to."""
+
+    values: dict[Key, Array] = field(default_factory=dict)
+    is_full: bool = False
 
 
 class Trial:
@@ -48,15 +61,70 @@ class Trial:
             draft = step.run(draft, spec)
             if step.name == _LAST_PASS:
                 break
-        self.draft = draft
+        self._constants = draft.constants
         self._graph = _unrounded_within_groups(draft)
         self._host = _Host(self._graph)
 
-    def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by name."""
+    def run(
+        self, sample: Mapping[str, Array], remembered: Remembered | None = None
+    ) -> dict[str, Array]:
+        """The outputs by name; `remembered` must be of the same sample.
+
+        Raises:
+            InputError: the host fails at a node.
+        """
+        graph = self._graph
+        values = {name: self._constants[name] for name in graph.constants}
+        values |= {name: rounded(sample[name], graph.types[name]) for name in graph.inputs}
+        known = remembered.values if remembered is not None else {}
+        fills = remembered is not None and not remembered.is_full
+        keys = self._keys() if remembered is not None else {}
+        readers = Counter(name for operator in graph.operators for name in operator.operands)
+        readers.update(graph.outputs)
+        for operator in graph.operators:
+            made = [known.get(keys.get(name, b"")) for name in operator.outputs]
+            results = (
+                self._computed(operator, values)
+                if any(item is None for item in made)
+                else [item for item in made if item is not None]
+            )
+            values |= zip(operator.outputs, results, strict=True)
+            if fills:
+                known.update((keys[name], values[name]) for name in operator.outputs)
+            for name in operator.operands:
+                readers[name] -= 1
+                if not readers[name]:
+                    values.pop(name, None)
+        if remembered is not None:
+            remembered.is_full = True
+        return {name: values[name] for name in graph.outputs}
+
+    def _computed(self, operator: Operator, values: Mapping[str, Array]) -> list[Array]:
+        operands = [values[name] if name else None for name in operator.inputs]
+        types = [self._graph.types[name] for name in operator.outputs]
+        results = (
+            self._host.run(operator, operands)
+            if operator.kind is Kind.HOST_CALL
+            else evaluate(operator, operands, types)
+        )
+        return [rounded(result, type_) for result, type_ in zip(results, types, strict=True)]
+
+    def _keys(self) -> dict[str, Key]:
+        """What each value is computed from, in a digest."""
         types = self._graph.types
-        inputs = {name: rounded(sample[name], types[name]) for name in self._graph.inputs}
-        return interpret(self._graph, self.draft.constants, inputs, host_call=self._host.run)
+        keys = {name: sha256(f"input {name} {types[name]}".encode()).digest()
+                for name in self._graph.inputs}  # fmt: skip
+        for name in self._graph.constants:
+            data = self._constants[name]
+            text = f"constant {data.dtype} {data.shape} ".encode()
+            keys[name] = sha256(text + data.tobytes()).digest()
+        for operator in self._graph.operators:
+            attributes = sorted(operator.attributes.items())
+            read = b"".join(keys[name] if name else b"-" for name in operator.inputs)
+            for place, name in enumerate(operator.outputs):
+                text = f"{operator.kind} {attributes} {place} {types[name]} ".encode()
+                keys[name] = sha256(text + read).digest()
+        return keys
 
 
 def _unrounded_within_groups(draft: Draft) -> Graph:
