@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stages.compiler.quantization import Range, load_quantization
+from stages.compiler.quantization import Range
 from stages.errors import InputError
+from stages.quantizer import given_ranges, load_settings
 from stages.recipe.graph import Graph
 from tests.compiler.passing import draft_of
 
@@ -26,7 +27,7 @@ def graph() -> Graph:
 def load(folder: Path, text: str):
     path = folder / "ranges.yaml"
     path.write_text(text, encoding="utf-8")
-    return load_quantization(path, graph())
+    return given_ranges(load_settings(path, graph()))
 
 
 def test_ranges_hold_zero(tmp_path: Path) -> None:
@@ -84,11 +85,11 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str, problem: str, hint: 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="can't be read"):
-        load_quantization(tmp_path / "none.yaml", graph())
+        given_ranges(load_settings(tmp_path / "none.yaml", graph()))
 
 
 def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ranges.yaml"
     path.write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(InputError, match="can't be read"):
-        load_quantization(path, graph())
+        given_ranges(load_settings(path, graph()))
