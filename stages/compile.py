@@ -67,7 +67,12 @@ def compile_model(
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
     )
     package = Package(
-        compiled.recipe, compiled.plan, compiled.weights, manifest, compiled.constants
+        compiled.recipe,
+        compiled.plan,
+        compiled.weights,
+        manifest,
+        compiled.constants,
+        compiled.weighed,
     )
     written = write_package(package_dir, package)
     return CompileReport(

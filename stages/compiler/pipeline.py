@@ -23,6 +23,7 @@ from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
+from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Graph
 from stages.recipe.verify import verify
 from stages.tensors import Array
@@ -52,12 +53,13 @@ def passes(
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A recipe, its plan, the weights that the plan's constants name, and the constants of the
-    graph (for the export to ONNX)."""
+    graph (for the export to ONNX), and what was weighed."""
 
     recipe: Recipe
     plan: Plan
     weights: Mapping[str, Array]
     constants: Mapping[str, Array]
+    weighed: tuple[Weighed, ...] = ()
 
 
 def compile_graph(
@@ -80,4 +82,4 @@ def compile_graph(
     planned, memory = Assignment(draft, spec).run()
     verify(planned.recipe)
     plan, weights = PlanEmitter(planned, memory, spec).emit()
-    return Compiled(planned.recipe, plan, weights, planned.constants)
+    return Compiled(planned.recipe, plan, weights, planned.constants, planned.weighed)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 FORMAT = 1
 RECIPE, PLAN_TEXT, PLAN, WEIGHTS = "recipe.txt", "plan.txt", "plan.bin", "weights.safetensors"
 CONSTANTS = "constants.safetensors"
-DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS)
+EXPLANATION = "explanation.json"
+DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION)
 """The files that the manifest vouches for."""
 MANIFEST = "manifest.json"
 ENVIRONMENT = "compile_environment.json"

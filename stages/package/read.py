@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from stages.errors import PackageError, RecipeError
 from stages.package.digest import file_facts, load_hashed
+from stages.package.explanation_file import read_explanation
 from stages.package.manifest import (
     CONSTANTS,
+    EXPLANATION,
     MANIFEST,
     PLAN,
     PLAN_TEXT,
@@ -25,6 +27,7 @@ from stages.package.package import Package
 from stages.plan.binary import decode_plan
 from stages.plan.tensor_file import read_tensors
 from stages.recipe.decisions import Recipe
+from stages.recipe.explanation import Weighed
 from stages.recipe.text import parse_recipe
 from stages.tensors import Array
 
@@ -40,7 +43,7 @@ def read_package(folder: Path) -> Package:
     """
     manifest = load_manifest(folder)
     data = {name: _load(folder, name, manifest) for name in (RECIPE, PLAN, WEIGHTS)}
-    for name in (PLAN_TEXT, CONSTANTS):
+    for name in (PLAN_TEXT, CONSTANTS, EXPLANATION):
         _check(folder / name, _facts(folder / name), manifest.files[name])
     weights = read_tensors(data[WEIGHTS], str(folder / WEIGHTS)).tensors
     return Package(
@@ -59,6 +62,16 @@ def read_constants(folder: Path) -> Mapping[str, Array]:
     """
     data = _load(folder, CONSTANTS, load_manifest(folder))
     return read_tensors(data, str(folder / CONSTANTS)).tensors
+
+
+def read_weighed(folder: Path) -> tuple[Weighed, ...]:
+    """What was weighed when a package was compiled.
+
+    Raises:
+        PackageError: as `read_package`.
+    """
+    data = _load(folder, EXPLANATION, load_manifest(folder))
+    return read_explanation(data.tobytes(), str(folder / EXPLANATION))
 
 
 def load_manifest(folder: Path) -> Manifest:

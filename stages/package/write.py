@@ -12,10 +12,12 @@ from pathlib import Path
 from stages.errors import InputError
 from stages.package.digest import HashingSink
 from stages.package.environment import observe_environment, print_environment
+from stages.package.explanation_file import print_explanation
 from stages.package.manifest import (
     CONSTANTS,
     DIGESTED,
     ENVIRONMENT,
+    EXPLANATION,
     MANIFEST,
     PLAN,
     PLAN_TEXT,
@@ -95,6 +97,7 @@ def _fill(fresh: Path, package: Package) -> Manifest:
         PLAN: lambda sink: sink.write(encode_plan(package.plan)),
         WEIGHTS: lambda sink: write_tensors(sink, package.weights),
         CONSTANTS: lambda sink: write_tensors(sink, package.constants),
+        EXPLANATION: lambda sink: sink.write(print_explanation(package.explanation).encode()),
     }
     files = {name: _write(fresh / name, contents[name]) for name in DIGESTED}
     manifest = replace(package.manifest, recipe_sha256=files[RECIPE].sha256, files=files)
