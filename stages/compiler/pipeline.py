@@ -13,6 +13,8 @@ from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.layout import AssignLayouts
+from stages.compiler.passes.lower_logic import LowerLogic
+from stages.compiler.passes.masks import ShareEqual, SimplifyMasks
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
@@ -35,12 +37,15 @@ def passes(
     """Every pass, in order."""
     return (
         Canonicalize(),
+        SimplifyMasks(),
         Recognize(),
+        ShareEqual(),
         FoldAffine(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
         SinkDequantize(),
         *([QuantizeWeights(quantization)] if quantization is not None else []),
         *([CompensateRounding(sample)] if sample is not None else []),
+        LowerLogic(),
         PrivatizeDequantize(),
         Fuse(),
         Precision(),
