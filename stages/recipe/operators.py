@@ -147,7 +147,9 @@ def _normalisation() -> list[Signature]:
     epsilon = (_number("epsilon"),)
     norm, soft = OperatorClass.NORMALISATION, OperatorClass.SOFTMAX
     axis = (_int("axis"),)
-    undefined = AttributeRule("undefined", AttributeType.WORD, required=False, words=("nan", "zero"))
+    undefined = AttributeRule(
+        "undefined", AttributeType.WORD, required=False, words=("nan", "zero")
+    )
     return [
         Signature(Kind.BATCH_NORM, norm, 5, 5, shapes.channelwise_norm, epsilon, 2),
         Signature(Kind.INSTANCE_NORM, norm, 3, 3, shapes.channelwise_norm, epsilon, 7),

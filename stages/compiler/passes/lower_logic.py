@@ -61,7 +61,7 @@ class _Trial:
             f"{self.operator.name}.{value:g}", np.asarray(value).astype(dtype.numpy)
         )
 
-    def truth(self, value: bool) -> str:  # noqa: FBT001 - the value itself
+    def truth(self, value: bool) -> str:
         return self._editor.add_constant(
             f"{self.operator.name}.{value}".lower(), np.asarray(value, np.bool_)
         )

@@ -1,4 +1,4 @@
-"""Masks as exporters write them, made small: what is constant goes, what is expanded stays small."""
+"""Masks as exporters write them, made small: what is constant goes, nothing is expanded early."""
 
 from __future__ import annotations
 
