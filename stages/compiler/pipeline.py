@@ -11,6 +11,7 @@ from stages.compiler.memory.assign import Assignment
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
+from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
@@ -40,6 +41,7 @@ def passes(
         SimplifyMasks(),
         Recognize(),
         ShareEqual(),
+        FoldStrides(),
         FoldAffine(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
         SinkDequantize(),

@@ -97,9 +97,7 @@ def read_layer(t: Translation) -> Layer:
     directions, hidden = recurrent.shape[0], recurrent.shape[2]
     steps = _steps(t, length)
     if not 0 < steps * directions <= MAX_STEPS:
-        raise NotRepresentable(
-            f"it has {steps * directions} steps; 1 to {MAX_STEPS} are unrolled"
-        )
+        raise NotRepresentable(f"it has {steps * directions} steps; 1 to {MAX_STEPS} are unrolled")
     return Layer(
         gates=_GATES[kind],
         hidden=hidden,
