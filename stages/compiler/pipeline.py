@@ -13,13 +13,16 @@ from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
+from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
 from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
+from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.compiler.passes.masks import ShareEqual, SimplifyMasks
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
+from stages.compiler.passes.scales import AbsorbScales, HoistScales
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization
@@ -42,11 +45,16 @@ def passes(
         Recognize(),
         ShareEqual(),
         FoldStrides(),
+        *([HoistScales()] if quantization is None else []),
         FoldAffine(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
+        QuantizeConcat(),
         SinkDequantize(),
+        AbsorbScales(),
         *([QuantizeWeights(quantization)] if quantization is not None else []),
         *([CompensateRounding(sample)] if sample is not None else []),
+        LowerLayerNorm(),
+        QuantizeConstants(),
         LowerLogic(),
         PrivatizeDequantize(),
         Fuse(),
