@@ -19,6 +19,8 @@ from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
+from stages.compiler.passes.small_gemms import SmallGemms
+from stages.compiler.passes.view_slices import ViewSlices
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
@@ -41,12 +43,14 @@ def passes(
         SinkDequantize(),
         *([QuantizeWeights(quantization)] if quantization is not None else []),
         *([CompensateRounding(sample)] if sample is not None else []),
+        SmallGemms(),
         PrivatizeDequantize(),
         Fuse(),
         Precision(),
         Order(),
         AssignLayouts(),
         SeparateReads(),
+        ViewSlices(),
     )
 
 
