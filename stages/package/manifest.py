@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 FORMAT = 1
 RECIPE, PLAN_TEXT, PLAN, WEIGHTS = "recipe.txt", "plan.txt", "plan.bin", "weights.safetensors"
 CONSTANTS = "constants.safetensors"
-EXPLANATION = "explanation.json"
-DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION)
+EXPLANATION, DECISIONS = "explanation.json", "decisions.json"
+DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION, DECISIONS)
 """The files that the manifest vouches for."""
 MANIFEST = "manifest.json"
+STOPPED = "stopped.json"
+"""Stands where a compile was stopped after a pass: see `stopped.py`."""
 ENVIRONMENT = "compile_environment.json"
 """The one file that nothing vouches for: see `environment.py`."""
 

@@ -11,11 +11,13 @@ from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import Stream, dependencies, streams
+from stages.compiler.tiling.weighing import weighed_tile
 from stages.compiler.tiling.workload import Workload, workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
+from stages.recipe.explanation import Weighed
 
 _TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 _SHRINK = 7 / 8
@@ -165,6 +167,7 @@ class Assignment:
             slots = _place_slots(work, priced.tile, held, arena, number, self.spec)
             if slots is not None:
                 solution.tiles[number] = priced.tile
+                solution.weighed[number] = weighed_tile(work, priced, self.spec)
                 solution.slots[work.group.name] = slots
                 return True
             budget = min(int(budget * _SHRINK), priced.sram_bytes - 1)
@@ -231,7 +234,8 @@ class Assignment:
         }
         recipe = replace(self.draft.recipe, groups=groups, allocations=ordered)
         works = {work.group.name: work for work in self.works.values()}
-        return replace(self.draft, recipe=recipe), Memory(roots, works, solution.slots)
+        explained = replace(self.draft, recipe=recipe).with_weighed(solution.weighed.values())
+        return explained, Memory(roots, works, solution.slots)
 
     def _ddr_allocations(
         self, stores: Iterable[Storage], roots: Mapping[str, str]
@@ -273,6 +277,7 @@ class _Solution:
     residents: dict[str, Placed]
     tiles: dict[int, Tile] = field(default_factory=dict)
     slots: dict[str, Slots] = field(default_factory=dict)
+    weighed: dict[int, Weighed] = field(default_factory=dict)
 
 
 def _place_slots(
