@@ -1,0 +1,6 @@
+"""Layouts: for each group of operators one of the layouts that it takes, so that what the groups
+and the transposes between them cost is least.
+
+`choices` and `prices` say what may be chosen and what it costs, `network` makes a problem of it,
+`solve` finds the answer (`eliminate`, `blocks`, `milp`, `greedy`), `rewrite` puts it into the draft.
+"""
