@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from stages.compile import MODEL_FILE, SAMPLES_FILE
-from stages.normalizer.samples import save_samples
+from stages.normalizer.sample_files import save_samples
 from stages.tensors import Array
 
 
