@@ -16,7 +16,7 @@ from stages.errors import InputError
 from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.quantization_copy import QUANTIZATION_FILE
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from stages.package import (
     CompileEnvironment,
     Contents,
