@@ -67,7 +67,8 @@ def decide(settings: Settings, subject: Subject) -> Decided:
             "quantisation: the model comes quantised and keeps its own numbers; the quantisation "
             "file changes nothing"
         )
-        return Decided(Quantization({}, frozenset(), notes=(note,)))
+        everything = frozenset(op.name for op in subject.graph.operators)
+        return Decided(Quantization({}, everything, notes=(note,)))
     simple = simplified(subject.graph, subject.constants, subject.spec)
     keep = surviving(settings.keep, subject.graph, simple)
     digests: dict[str, str] = {}
