@@ -14,7 +14,7 @@ from stages.tensors import DType, Shape, TensorType
 
 _NEEDED = (Kind.REDUCE_MEAN, Kind.SUB, Kind.MUL, Kind.ADD, Kind.SQRT, Kind.RECIPROCAL,
            Kind.QUANTIZE, Kind.DEQUANTIZE)  # fmt: skip
-_LARGEST = 32767
+_LEAST, _LEVELS = -32768, 65535
 _LEAST_DEVIATION = 0.25
 """In steps of the operand: rows that vary less than this are constant but for rounding."""
 
@@ -79,17 +79,18 @@ class _Lowering:
         levels = 255 * self.step
         average: dict[str, Attribute] = {"axes": self.axes, "keepdims": 1}
         mean = self.op(Kind.REDUCE_MEAN, (x,), self.rows, average)
-        mean = self.stored(mean, levels)
+        mean = self.stored(mean, -levels, levels)
         centred = self.op(Kind.SUB, (x, mean), self.type.shape)
         square = self.op(Kind.MUL, (centred, centred), self.type.shape)
-        square = self.stored(square, levels * levels)
+        square = self.stored(square, 0.0, levels * levels)
         variance = self.op(Kind.REDUCE_MEAN, (square,), self.rows, average)
         epsilon = self.norm.number("epsilon")
         shifted = self.op(Kind.ADD, (variance, self.number(epsilon)), self.rows)
         root = self.op(Kind.SQRT, (shifted,), self.rows)
         inverse = self.op(Kind.RECIPROCAL, (root,), self.rows)
         least = _LEAST_DEVIATION * self.step
-        inverse = self.stored(inverse, 1 / float(np.sqrt(least * least + epsilon)))
+        largest = 1 / float(np.sqrt(least * least + epsilon))
+        inverse = self.stored(inverse, 0.0, largest)
         centred = self.op(Kind.SUB, (x, mean), self.type.shape)
         result = self.op(Kind.MUL, (centred, inverse), self.type.shape)
         scale, bias = parameters[0], parameters[1] if len(parameters) > 1 else ""
@@ -120,12 +121,14 @@ class _Lowering:
             f"{self.norm.name}.epsilon", np.asarray(value, self.type.dtype.numpy)
         )
 
-    def stored(self, value: str, largest: float) -> str:
-        """The value as it is after a rest in int16."""
+    def stored(self, value: str, low: float, high: float) -> str:
+        """The value, which lies in a range, as it is after a rest in int16."""
         editor = self.editor
-        scale = editor.add_constant(f"{value}.scale", np.asarray(largest / _LARGEST, np.float32))
+        scale = editor.add_constant(
+            f"{value}.scale", np.asarray((high - low) / _LEVELS, np.float32)
+        )
         stored = editor.add_value(f"{value}.i16", TensorType(DType.I16, editor.types[value].shape))
-        zero = editor.add_constant(f"{value}.zero", np.asarray(0, np.int16))
+        zero = editor.add_constant(f"{value}.zero", np.asarray(_LEAST if low == 0 else 0, np.int16))
         restored = editor.add_value(f"{value}.float", editor.types[value])
         for kind, source, result in (
             (Kind.QUANTIZE, value, stored),
