@@ -21,6 +21,7 @@ from stages.normalizer.sample_files import load_samples
 from stages.package import (
     CompileEnvironment,
     Contents,
+    FileFacts,
     Manifest,
     Stopwatch,
     StoredDecisions,
@@ -28,6 +29,7 @@ from stages.package import (
     file_facts,
     find_stored,
     keep_stored,
+    load_hashed,
     observe_environment,
     plan_files,
     read_code,
@@ -137,7 +139,7 @@ class _Inputs:
     """What was read; `progress` is where the compile begins."""
 
     spec: HardwareSpec
-    model: Path
+    model: FileFacts
     quantization: Path | None
     progress: Progress
     first: tuple[Pass, ...]
@@ -148,8 +150,9 @@ def _read(
     normalized_dir: Path, hardware: Path, quantization: Path | None, start_from: Path | None
 ) -> _Inputs:
     spec = load_spec(hardware)
-    model_path = normalized_dir / MODEL_FILE
-    graph, constants = import_model(_read_model(model_path))
+    model, facts = _read_model(normalized_dir / MODEL_FILE)
+    graph, constants = import_model(model)
+    del model  # as large as the constants
     quantization = quantization or _own_quantization(normalized_dir)
     ranges = load_quantization(quantization, graph) if quantization is not None else None
     samples = load_samples(normalized_dir / SAMPLES_FILE)
@@ -157,7 +160,7 @@ def _read(
     first, then = rewrites(ranges, samples[0] if samples else None), decisions()
     if start_from is not None:
         progress = resumed(read_stopped(start_from), (*first, *then), spec)
-    return _Inputs(spec, model_path, quantization, progress, first, then)
+    return _Inputs(spec, facts, quantization, progress, first, then)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
@@ -208,7 +211,7 @@ def _manifest(inputs: _Inputs) -> Manifest:
     spec, quantization = inputs.spec, inputs.quantization
     return Manifest(
         model=inputs.progress.draft.graph.name,
-        model_sha256=file_facts(inputs.model).sha256,
+        model_sha256=inputs.model.sha256,
         hardware=spec.name,
         hardware_version=spec.version,
         hardware_sha256=spec.digest,
@@ -222,11 +225,16 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_model(path: Path) -> onnx.ModelProto:
+def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
+    """The model and its digest, from one reading."""
     if not path.is_file():
         raise InputError(
             f"no normalised model {path.name!r} in {path.parent.name!r}",
             where=str(path.parent),
             hint="run `recipe normalize MODEL --out DIR` first",
         )
-    return onnx.load(path)
+    data, facts = load_hashed(path)
+    model = onnx.ModelProto()
+    model.ParseFromString(memoryview(data))  # type: ignore[arg-type]
+    onnx.load_external_data_for_model(model, str(path.parent))
+    return model, facts
