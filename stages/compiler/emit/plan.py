@@ -15,6 +15,7 @@ from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
+from stages.compiler.memory.lifetimes import view_operators
 from stages.compiler.schedule.reorder import scheduled
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
@@ -59,9 +60,7 @@ class PlanEmitter:
             DoesNotFitError: the weights don't fit into what the values leave of the DDR.
         """
         operators = {op.name: op for op in self.draft.graph.operators}
-        for group in self.draft.recipe.groups:
-            if group.engine is Engine.NONE:
-                self.views[operators[group.operators[0]].outputs[0]] = operators[group.operators[0]]
+        self.views = view_operators(self.draft)
         for group in self.draft.recipe.groups:
             members = [operators[name] for name in group.operators]
             if group.engine is Engine.HOST:
