@@ -11,7 +11,7 @@ from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import Stream, dependencies, streams
-from stages.compiler.tiling.workload import Workload, workload
+from stages.compiler.tiling.workload import Workload, work_signature, workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
@@ -109,7 +109,7 @@ class Assignment:
     def _search(self, number: int, resident: frozenset[str], budget: int | None) -> Priced | None:
         """A memoised search: layers that repeat are searched once."""
         work = self.works[number]
-        signature = _signature(work, resident)
+        signature = work_signature(work, resident)
         key = (signature, budget)
         if key not in self.memo:
             search = self.searches.get(signature)
@@ -342,26 +342,3 @@ def _allocation(placed: Placed, memory: str, lifetime: Lifetime) -> Allocation:
     return Allocation(
         memory, placed.address, request.size_bytes, lifetime, request.start, request.stop
     )
-
-
-def _signature(work: Workload, resident: frozenset[str]) -> object:
-    """What a search depends on, names left out: equal layers are searched once."""
-    numbers: dict[str, int] = {}
-    for member in work.members:
-        for value in (*member.inputs, *member.outputs):
-            numbers.setdefault(value, len(numbers))
-    operators = tuple(
-        (
-            member.kind,
-            tuple(numbers[value] for value in member.inputs),
-            tuple(numbers[value] for value in member.outputs),
-            tuple(sorted(member.attributes.items())),
-        )
-        for member in work.members
-    )
-    facts = tuple(
-        (str(work.types[value]), work.layout(value), value in work.constants, value in resident)
-        for value in numbers
-        if value
-    )
-    return operators, facts, work.group.engine

@@ -87,6 +87,18 @@ class Search:
         legal = [item for item in candidates if item is not None]
         return min(legal, key=lambda item: item.sram_bytes, default=None)
 
+    def fitting_tiles(self, budget_bytes: int) -> Iterator[Tile]:
+        """Every tile that is weighed and whose slots fit the budget, whatever it costs."""
+        depends = dependencies(self.work)
+        moved = streams(self.work, depends, self.resident)
+        for extents in self._extents():
+            boxes = self.work.boxes(self._interior(extents))
+            for reduction in self._reductions():
+                for order in self._orders(extents):
+                    tile = Tile(extents, reduction, order)
+                    if self._price(tile, moved, boxes, budget_bytes) is not None:
+                        yield tile
+
     def _extents(self) -> Iterator[Shape]:
         """Candidate extents: channels of contractions on their own, the other axes nested, so
         that an outer axis is cut to the bone before an inner one is cut."""

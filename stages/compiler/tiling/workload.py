@@ -181,6 +181,29 @@ def workload(draft: Draft, group: Group, operators: Mapping[str, Operator]) -> W
     return Workload(group, members, types, layouts, constants)
 
 
+def work_signature(work: Workload, resident: frozenset[str]) -> object:
+    """What a search depends on, names left out: equal layers are searched once."""
+    numbers: dict[str, int] = {}
+    for member in work.members:
+        for value in (*member.inputs, *member.outputs):
+            numbers.setdefault(value, len(numbers))
+    operators = tuple(
+        (
+            member.kind,
+            tuple(numbers[value] for value in member.inputs),
+            tuple(numbers[value] for value in member.outputs),
+            tuple(sorted(member.attributes.items())),
+        )
+        for member in work.members
+    )
+    facts = tuple(
+        (str(work.types[value]), work.layout(value), value in work.constants, value in resident)
+        for value in numbers
+        if value
+    )
+    return operators, facts, work.group.engine
+
+
 def _product(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:
     if seed.kind is Kind.MATMUL:
         return Product(out[-2], out[-1], x[-1], prod(out[:-2]), 1)
