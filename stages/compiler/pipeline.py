@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stages.compiler.cascade.strategy import Cascading, plan_layers
 from stages.compiler.draft import Pass, first_draft
-from stages.compiler.emit.plan import PlanEmitter
-from stages.compiler.memory.assign import Assignment
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
@@ -68,6 +67,7 @@ def compile_graph(
     spec: HardwareSpec,
     quantization: Quantization | None = None,
     sample: Mapping[str, Array] | None = None,
+    cascading: Cascading = Cascading.ON,
 ) -> Compiled:
     """Compile a graph for a device, in int8 where a quantisation gives ranges, and with biases
     corrected for the rounding of weights where a sample input is given.
@@ -79,7 +79,9 @@ def compile_graph(
     for step in passes(quantization, sample):
         draft = step.run(draft, spec)
         verify(draft.recipe, draft.constants)
-    planned, memory = Assignment(draft, spec).run()
-    verify(planned.recipe)
-    plan, weights = PlanEmitter(planned, memory, spec).emit()
-    return Compiled(planned.recipe, plan, weights, planned.constants, planned.weighed)
+    planned = plan_layers(draft, spec, cascading)
+    final = planned.draft
+    verify(final.recipe)
+    return Compiled(
+        final.recipe, planned.plan, planned.weights, final.constants, final.weighed
+    )

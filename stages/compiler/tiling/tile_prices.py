@@ -127,16 +127,17 @@ class TilePrices:
         """Cycles on load channels, on store channels, and of latency that nothing hides."""
         loading = storing = latency = 0
         for stream, count in loads.items():
-            for cost in self._load_costs(stream, boxes):
+            for cost in self.load_costs(stream, boxes):
                 loading += count * cost.channel_cycles
                 latency += count * cost.latency_cycles
         if self.work.result not in self.resident:
-            store = self._box_cost(self.work.result, boxes, SRAM, DDR)
+            store = self.box_cost(self.work.result, boxes, SRAM, DDR)
             storing = tiles * store.channel_cycles
             latency += tiles * store.latency_cycles
         return loading, storing, latency
 
-    def _load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[TransferCost]:
+    def load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[TransferCost]:
+        """The transfers that bring in a stream's part of some boxes."""
         if stream.is_constant:
             size = stream_bytes(self.work, stream, boxes, 1)
             found = self.moving.get(size)
@@ -145,9 +146,9 @@ class TilePrices:
             yield found
             return
         for value in stream.values:
-            yield self._box_cost(value, boxes, DDR, SRAM)
+            yield self.box_cost(value, boxes, DDR, SRAM)
 
-    def _box_cost(self, value: str, boxes: Boxes, source: str, target: str) -> TransferCost:
+    def box_cost(self, value: str, boxes: Boxes, source: str, target: str) -> TransferCost:
         """What it takes to move a box of a value between a slot and the whole value in ddr."""
         box = boxes[value]
         key = (value, source, box_shape(box))
