@@ -59,7 +59,8 @@ def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Plann
     Raises:
         DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
     """
-    layers = _planned(Assignment(draft, spec), spec)
+    assignment = Assignment(draft, spec)
+    layers = _planned(assignment, spec)
     if cascading is Cascading.OFF:
         return layers
     chosen: Sequence[Estimate] = choose(_ground(draft, layers, spec), spec)
@@ -67,7 +68,7 @@ def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Plann
     for _ in range(_TRIES):
         if not chosen:
             break
-        tried = _cascaded(draft, layers, chosen, spec)
+        tried = _cascaded(assignment, layers, chosen)
         if tried is None:
             break
         if tried.rank < best.rank:
@@ -105,13 +106,13 @@ def _ground(draft: Draft, layers: Planned, spec: HardwareSpec) -> Ground:
 
 
 def _cascaded(
-    draft: Draft, layers: Planned, chosen: Sequence[Estimate], spec: HardwareSpec
+    assignment: Assignment, layers: Planned, chosen: Sequence[Estimate]
 ) -> Planned | None:
     """The plan with these cascades; None where their buffers find no place."""
     cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in chosen)
     kept = frozenset(layers.memory.resident)
     try:
-        return _planned(Assignment(draft, spec, cascades, kept), spec)
+        return _planned(assignment.beside(cascades, kept), assignment.spec)
     except DoesNotFitError:
         return None
 

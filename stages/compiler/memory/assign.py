@@ -52,6 +52,11 @@ class Assignment:
     memo: dict[object, Priced | None] = field(default_factory=dict)
     searches: dict[object, Search] = field(default_factory=dict)
 
+    def beside(self, cascades: tuple[Striped, ...], kept: frozenset[str]) -> Assignment:
+        """The same draft with some of its groups in cascades, among these residents: what was
+        searched isn't searched again."""
+        return replace(self, cascades=cascades, kept=kept)
+
     def run(self) -> tuple[Draft, Memory]:
         """The draft with tiles and allocations, and where its tiles lie.
 
