@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 
+from stages.compiler.cascading import Cascading
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.quantization import load_quantization
 from stages.errors import InputError
@@ -37,11 +38,17 @@ class CompileReport:
 
 
 def compile_model(
-    normalized_dir: Path, hardware: Path, package_dir: Path, *, quantization: Path | None
+    normalized_dir: Path,
+    hardware: Path,
+    package_dir: Path,
+    *,
+    quantization: Path | None,
+    cascading: Cascading = Cascading.ON,
 ) -> CompileReport:
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
     The quantisation file is `quantization`, or else the one in the folder, where there is one.
+    `cascading`: whether groups may run in cascades.
 
     Raises:
         InputError: the folder holds no normalised model, the quantisation file is for another
@@ -56,7 +63,8 @@ def compile_model(
     quantization = quantization or _own_quantization(normalized_dir)
     ranges = load_quantization(quantization, graph) if quantization is not None else None
     samples = load_samples(normalized_dir / SAMPLES_FILE)
-    compiled = compile_graph(graph, constants, spec, ranges, samples[0] if samples else None)
+    sample = samples[0] if samples else None
+    compiled = compile_graph(graph, constants, spec, ranges, sample, cascading)
     manifest = Manifest(
         model=graph.name,
         model_sha256=file_facts(model_path).sha256,
@@ -65,6 +73,7 @@ def compile_model(
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
+        cascades=cascading.value,
     )
     package = Package(
         compiled.recipe,

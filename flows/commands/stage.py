@@ -9,6 +9,7 @@ import typer
 
 from flows.arguments import (
     Bindings,
+    Cascades,
     Hardware,
     OutFolder,
     PackageFolder,
@@ -16,6 +17,7 @@ from flows.arguments import (
     parse_bindings,
 )
 from flows.project.context import options
+from stages.compiler.cascading import Cascading
 from stages.errors import Outcome
 
 if TYPE_CHECKING:
@@ -65,12 +67,14 @@ def compile_(
     hardware: Hardware,
     out: OutFolder,
     quantization: Quantization = None,
+    cascades: Cascades = Cascading.ON,
 ) -> None:
     """Compile a normalised model to a recipe package for one device."""
     from flows.steps import stage_calls
 
     spec = _spec(context, hardware, out)
-    _finish(context, stage_calls.compile_package(normalized, spec, out, quantization), out)
+    result = stage_calls.compile_package(normalized, spec, out, quantization, cascades)
+    _finish(context, result, out)
 
 
 def validate(

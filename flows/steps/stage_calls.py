@@ -14,6 +14,7 @@ from pathlib import Path
 
 from flows.project.models import ModelRequest
 from flows.project.params import Params
+from stages.compiler.cascading import Cascading
 from stages.errors import Outcome
 from stages.report import figures
 from stages.report.facts import FAILED_OUTCOMES
@@ -78,13 +79,17 @@ def normalize(
 
 
 def compile_package(
-    normalized: Path, spec: Path, package: Path, quantization: Path | None
+    normalized: Path,
+    spec: Path,
+    package: Path,
+    quantization: Path | None,
+    cascading: Cascading = Cascading.ON,
 ) -> StageResult:
     """Runs the stage."""
     from stages.compile import compile_model as run
 
     def work() -> str:
-        run(normalized, spec, package, quantization=quantization)
+        run(normalized, spec, package, quantization=quantization, cascading=cascading)
         return PASS
 
     return _timed(Stage.COMPILE, work, package)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from stages.compiler.cascade.strategy import Cascading, plan_layers
-from stages.compiler.draft import Pass, first_draft
+from stages.compiler.cascade.strategy import plan_layers
+from stages.compiler.cascading import Cascading
+from stages.compiler.draft import Draft, Pass, first_draft
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
@@ -18,9 +19,18 @@ from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
+from stages.compiler.progress import (
+    Progress,
+    begin_decisions,
+    decide,
+    in_text_order,
+    merged,
+    rewrite,
+)
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
+from stages.plan.packing import Packing, pack
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Graph
@@ -28,10 +38,10 @@ from stages.recipe.verify import verify
 from stages.tensors import Array
 
 
-def passes(
+def rewrites(
     quantization: Quantization | None, sample: Mapping[str, Array] | None
 ) -> tuple[Pass, ...]:
-    """Every pass, in order."""
+    """The passes that may read and change constants, in order."""
     return (
         Canonicalize(),
         Recognize(),
@@ -43,16 +53,40 @@ def passes(
         PrivatizeDequantize(),
         Fuse(),
         Precision(),
+    )
+
+
+def decisions() -> tuple[Pass, ...]:
+    """The passes behind them, in order. They read no constant's elements, and make no constant:
+    what they decide holds for all weights of the same structure."""
+    return (
         Order(),
         AssignLayouts(),
         SeparateReads(),
     )
 
 
+def passes(
+    quantization: Quantization | None, sample: Mapping[str, Array] | None
+) -> tuple[Pass, ...]:
+    """Every pass, in order."""
+    return (*rewrites(quantization, sample), *decisions())
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A whole recipe and its plan, with what its plan's constants are made of. `progress` is the
+    recipe's: its draft has tiles and allocations."""
+
+    progress: Progress
+    plan: Plan
+    packings: tuple[Packing, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A recipe, its plan, the weights that the plan's constants name, and the constants of the
-    graph (for the export to ONNX), and what was weighed."""
+    """A recipe, its plan, the weights that the plan's constants name, the constants of the graph
+    (for the export to ONNX), and what was weighed."""
 
     recipe: Recipe
     plan: Plan
@@ -75,13 +109,52 @@ def compile_graph(
     Raises:
         CompileError: no recipe for this device exists; the message says why.
     """
-    draft = first_draft(graph, constants, spec)
-    for step in passes(quantization, sample):
-        draft = step.run(draft, spec)
-        verify(draft.recipe, draft.constants)
-    planned = plan_layers(draft, spec, cascading)
-    final = planned.draft
-    verify(final.recipe)
-    return Compiled(
-        final.recipe, planned.plan, planned.weights, final.constants, final.weighed
-    )
+    progress = begin(graph, constants, spec, cascading)
+    progress = rewrite(progress, rewrites(quantization, sample), spec)
+    return completed(decide_all(begin_decisions(progress, spec), decisions(), spec))
+
+
+def begin(
+    graph: Graph,
+    constants: Mapping[str, Array],
+    spec: HardwareSpec,
+    cascading: Cascading = Cascading.ON,
+) -> Progress:
+    """Where a compile begins: a graph about which nothing is decided."""
+    return Progress(in_text_order(first_draft(graph, constants, spec)), cascading=cascading)
+
+
+def decide_all(progress: Progress, steps: tuple[Pass, ...], spec: HardwareSpec) -> Decided:
+    """The decisions that are left, then memory, then the plan.
+
+    Raises:
+        CompileError: no recipe for this device exists; the message says why.
+    """
+    progress = decide(progress, steps, spec)
+    planned = plan_layers(progress.draft, spec, progress.cascading)
+    verify(planned.draft.recipe)
+    return Decided(replace(progress, draft=planned.draft), planned.plan, planned.packings)
+
+
+def completed(decided: Decided) -> Compiled:
+    """The recipe, its plan and the packed weights."""
+    draft = decided.progress.whole
+    weights = pack(decided.packings, draft.constants, draft.recipe.layout)
+    return Compiled(draft.recipe, decided.plan, weights, draft.constants, draft.weighed)
+
+
+def reused(
+    progress: Progress,
+    recipe: Recipe,
+    weighed: tuple[Weighed, ...],
+    sources: Mapping[str, str],
+) -> Draft:
+    """The draft that old decisions make of a graph of the same structure: `recipe` and `weighed`
+    as they were decided, with the constants that `sources` name.
+
+    Raises:
+        IllegalRecipeError: the decisions aren't for these constants.
+    """
+    constants = {name: progress.draft.constants[sources[name]] for name in recipe.graph.constants}
+    verify(recipe, constants)
+    return merged(Draft(recipe, constants, weighed), progress.notes, progress.weighed)

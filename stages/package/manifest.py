@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 FORMAT = 1
 RECIPE, PLAN_TEXT, PLAN, WEIGHTS = "recipe.txt", "plan.txt", "plan.bin", "weights.safetensors"
 CONSTANTS = "constants.safetensors"
-EXPLANATION = "explanation.json"
-DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION)
+EXPLANATION, DECISIONS = "explanation.json", "decisions.json"
+DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION, DECISIONS)
 """The files that the manifest vouches for."""
 MANIFEST = "manifest.json"
 ENVIRONMENT = "compile_environment.json"
@@ -31,8 +31,9 @@ class Manifest:
     """From what a package was made, by what, and the digest of each of its files.
 
     `model_sha256` is that of the normalised model's file, `hardware_sha256` the spec's digest,
-    `quantization_sha256` that of the quantisation config, where there was one. `recipe_sha256` and
-    `files` are filled in when the package is written.
+    `quantization_sha256` that of the quantisation config, where there was one; `cascades` says
+    whether groups could run in cascades, `on` or `off`. `recipe_sha256` and `files` are filled in
+    when the package is written.
 
     Nothing here depends on the machine, the clock or the load at compile time, so equal inputs
     give equal manifests.
@@ -45,6 +46,7 @@ class Manifest:
     hardware_sha256: str
     compiler_version: str
     quantization_sha256: str | None = None
+    cascades: str = "on"
     recipe_sha256: str = ""
     files: Mapping[str, FileFacts] = field(default_factory=dict)
 
@@ -69,6 +71,7 @@ def manifest_document(manifest: Manifest) -> dict[str, object]:
         },
         "quantization": None if quantization is None else {"sha256": quantization},
         "compiler_version": manifest.compiler_version,
+        "strategy": {"cascades": manifest.cascades},
         "recipe_sha256": manifest.recipe_sha256,
         "files": {
             name: {"size_bytes": facts.size_bytes, "sha256": facts.sha256}

@@ -5,16 +5,22 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stages.errors import InputError
+from stages.package.decisions import DecidedFacts, PlanFiles, print_decisions
 from stages.package.digest import HashingSink
-from stages.package.environment import observe_environment, print_environment
+from stages.package.environment import (
+    CompileEnvironment,
+    observe_environment,
+    print_environment,
+)
 from stages.package.explanation_file import print_explanation
 from stages.package.manifest import (
     CONSTANTS,
+    DECISIONS,
     DIGESTED,
     ENVIRONMENT,
     EXPLANATION,
@@ -29,14 +35,57 @@ from stages.package.manifest import (
 )
 from stages.package.package import Package
 from stages.plan.binary import encode_plan
+from stages.plan.instructions import Plan
 from stages.plan.tensor_file import write_tensors
 from stages.plan.text import print_plan
+from stages.recipe.decisions import Recipe
+from stages.recipe.explanation import Weighed
 from stages.recipe.text import print_recipe
+from stages.tensors import Array
 
 Content = Callable[[HashingSink], object]
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What goes into the files of a package, the plan as files already."""
+
+    recipe: Recipe
+    plan: PlanFiles
+    weights: Mapping[str, Array]
+    constants: Mapping[str, Array]
+    explanation: tuple[Weighed, ...] = ()
+    decided: DecidedFacts = field(default_factory=DecidedFacts)
+
+
 def write_package(folder: Path, package: Package) -> Manifest:
+    """Write a package's folder: see `write_contents`.
+
+    Raises:
+        InputError: the folder can't be written, or holds something that isn't a package.
+    """
+    contents = Contents(
+        package.recipe,
+        plan_files(package.plan),
+        package.weights,
+        package.constants,
+        package.explanation,
+        package.decided,
+    )
+    return write_contents(folder, contents, package.manifest, package.environment)
+
+
+def plan_files(plan: Plan) -> PlanFiles:
+    """A plan in both of its forms."""
+    return PlanFiles(print_plan(plan).encode(), encode_plan(plan))
+
+
+def write_contents(
+    folder: Path,
+    contents: Contents,
+    manifest: Manifest,
+    environment: CompileEnvironment | None = None,
+) -> Manifest:
     """Write a package's folder; returns its manifest, with the digests of the files.
 
     All is written to a folder beside, flushed to the disk, and renamed: at every instant `folder`
@@ -56,7 +105,7 @@ def write_package(folder: Path, package: Package) -> Manifest:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             fresh.mkdir()
-            manifest = _fill(fresh, package)
+            written = _fill(fresh, contents, manifest, environment or observe_environment())
             _put_in_place(fresh, target, previous)
         finally:
             _remove(fresh)
@@ -67,7 +116,7 @@ def write_package(folder: Path, package: Package) -> Manifest:
             where=str(folder),
             hint="choose another output folder, or make room and give yourself the right to write",
         ) from error
-    return manifest
+    return written
 
 
 def _refuse_other_content(target: Path) -> None:
@@ -90,22 +139,24 @@ def _refuse_other_content(target: Path) -> None:
         )
 
 
-def _fill(fresh: Path, package: Package) -> Manifest:
-    contents: dict[str, Content] = {
-        RECIPE: lambda sink: sink.write(print_recipe(package.recipe).encode()),
-        PLAN_TEXT: lambda sink: sink.write(print_plan(package.plan).encode()),
-        PLAN: lambda sink: sink.write(encode_plan(package.plan)),
-        WEIGHTS: lambda sink: write_tensors(sink, package.weights),
-        CONSTANTS: lambda sink: write_tensors(sink, package.constants),
-        EXPLANATION: lambda sink: sink.write(print_explanation(package.explanation).encode()),
+def _fill(
+    fresh: Path, contents: Contents, manifest: Manifest, environment: CompileEnvironment
+) -> Manifest:
+    writers: dict[str, Content] = {
+        RECIPE: lambda sink: sink.write(print_recipe(contents.recipe).encode()),
+        PLAN_TEXT: lambda sink: sink.write(contents.plan.text),
+        PLAN: lambda sink: sink.write(contents.plan.binary),
+        WEIGHTS: lambda sink: write_tensors(sink, contents.weights),
+        CONSTANTS: lambda sink: write_tensors(sink, contents.constants),
+        EXPLANATION: lambda sink: sink.write(print_explanation(contents.explanation).encode()),
+        DECISIONS: lambda sink: sink.write(print_decisions(contents.decided).encode()),
     }
-    files = {name: _write(fresh / name, contents[name]) for name in DIGESTED}
-    manifest = replace(package.manifest, recipe_sha256=files[RECIPE].sha256, files=files)
-    environment = package.environment or observe_environment()
+    files = {name: _write(fresh / name, writers[name]) for name in DIGESTED}
+    whole = replace(manifest, recipe_sha256=files[RECIPE].sha256, files=files)
     _write(fresh / ENVIRONMENT, lambda sink: sink.write(print_environment(environment).encode()))
-    _write(fresh / MANIFEST, lambda sink: sink.write(print_manifest(manifest).encode()))
+    _write(fresh / MANIFEST, lambda sink: sink.write(print_manifest(whole).encode()))
     _flush_folder(fresh)
-    return manifest
+    return whole
 
 
 def _write(path: Path, content: Content) -> FileFacts:

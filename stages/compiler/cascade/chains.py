@@ -45,7 +45,6 @@ class Site:
         work = self.works[number]
         return work.result_type.shape[axis] > 1 and work.granularity(axis) == 1
 
-
     def is_held(self, value: str, stop: int) -> bool:
         """Whether a value passes within a chain alone that ends before group `stop`."""
         readers = self.readers.get(value, ())

@@ -8,41 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from stages.compiler.cascade.chains import site_of
 from stages.compiler.cascade.choice import Ground, choose
 from stages.compiler.cascade.prices import Estimate
 from stages.compiler.cascade.stripes import striped
+from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Opcode, Plan
+from stages.plan.packing import Packing
 from stages.plan.timing import simulate
-from stages.tensors import Array
 
 _TRIES = 3
 """Plans with cascades that are made, at most: what does badly in one is left out of the next."""
 
 
-class Cascading(StrEnum):
-    """Whether groups may run in cascades."""
-
-    ON = "on"
-    OFF = "off"
-
-
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A draft with its memory decisions, its plan and weights, and how the plan does: cycles in
+    """A draft with its memory decisions, its plan, what the constants of that are made of, and how the plan does: cycles in
     all, cycles at which each group has ended, and bytes to and from the DDR by group."""
 
     draft: Draft
     memory: Memory
     plan: Plan
-    weights: Mapping[str, Array]
+    packings: tuple[Packing, ...]
     cycles: int
     ends: Mapping[str, int]
     ddr_bytes: Mapping[str, int]
@@ -119,7 +112,7 @@ def _cascaded(
 
 def _planned(assignment: Assignment, spec: HardwareSpec) -> Planned:
     draft, memory = assignment.run()
-    plan, weights = PlanEmitter(draft, memory, spec).emit()
+    plan, packings = PlanEmitter(draft, memory, spec).emit()
     timing = simulate(plan, spec)
     ends: dict[str, int] = {}
     moved: dict[str, int] = {}
@@ -129,7 +122,7 @@ def _planned(assignment: Assignment, spec: HardwareSpec) -> Planned:
             size = sum(region.size_bytes for region in regions if region.memory == DDR)
             moved[instruction.group] = moved.get(instruction.group, 0) + size
         ends[instruction.group] = max(ends.get(instruction.group, 0), end)
-    return Planned(draft, memory, plan, weights, int(timing.total_cycles[0]), ends, moved)
+    return Planned(draft, memory, plan, packings, int(timing.total_cycles[0]), ends, moved)
 
 
 def _gains(item: Estimate, layers: Planned, tried: Planned) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.emit.packing import Packing
+from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, whole_region
 from stages.compiler.emit.tiles import Feed, TileEmitter, slot_place
@@ -14,7 +14,7 @@ from stages.compiler.tiling.streams import Step, Stream
 from stages.plan.instructions import SRAM
 from stages.tensors import TensorType, box_shape, full_box
 
-Packed = Mapping[Stream, tuple[Packing, Place]]
+Packed = Mapping[Stream, tuple[StreamPacking, Place]]
 
 
 @dataclass(slots=True)

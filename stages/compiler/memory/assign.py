@@ -14,11 +14,13 @@ from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import Stream, dependencies, streams
+from stages.compiler.tiling.weighing import weighed_tile
 from stages.compiler.tiling.workload import Workload, work_signature, workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
+from stages.recipe.explanation import Weighed
 
 _TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 _SHRINK = 7 / 8
@@ -188,6 +190,7 @@ class Assignment:
             if slots is not None:
                 solution.tiles[number] = priced.tile
                 solution.cycles[number] = priced.cycles
+                solution.weighed[number] = weighed_tile(work, priced, self.spec)
                 solution.slots[work.group.name] = slots
                 return True
             budget = min(int(budget * _SHRINK), priced.sram_bytes - 1)
@@ -278,7 +281,8 @@ class Assignment:
             solution.cycles,
             {root: stores[root] for root in solution.residents},
         )
-        return replace(self.draft, recipe=recipe), memory
+        explained = replace(self.draft, recipe=recipe).with_weighed(solution.weighed.values())
+        return explained, memory
 
     def _ddr_allocations(
         self, stores: Iterable[Storage], roots: Mapping[str, str]
@@ -322,6 +326,7 @@ class _Solution:
     slots: dict[str, Slots] = field(default_factory=dict)
     cycles: dict[int, int] = field(default_factory=dict)
     cascades: list[PlacedCascade] = field(default_factory=list)
+    weighed: dict[int, Weighed] = field(default_factory=dict)
 
 
 def _place_slots(

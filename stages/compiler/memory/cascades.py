@@ -82,9 +82,7 @@ def place_cascade(
     return PlacedCascade(striped, slots, {value: by_name[value] for value in chain.held})
 
 
-def _slots(
-    name: str, moved: list[Stream], found: list[tuple[str, Stream | None, Placed]]
-) -> Slots:
+def _slots(name: str, moved: list[Stream], found: list[tuple[str, Stream | None, Placed]]) -> Slots:
     mine = [(stream, item) for owner, stream, item in found if owner == name]
     return Slots(
         tuple((stream, tuple(item for other, item in mine if other is stream)) for stream in moved),

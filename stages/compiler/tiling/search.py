@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from math import lcm, prod
 
 from stages.compiler.support import CONTRACTIONS, placement_alignment
@@ -22,6 +23,7 @@ from stages.compiler.tiling.tile_prices import TilePrices
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
+from stages.recipe.explanation import MAX_ALTERNATIVES
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, full_box
 
@@ -31,12 +33,19 @@ _NEARLY = 1.02
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A tile, its estimated cycles, the SRAM that its slots take, and how many steps it makes."""
+    """A tile, its estimated cycles, the SRAM that its slots take, and how many steps it makes.
+
+    `compute` and `traffic` (loads, stores, latency) are the cycles that `cycles` is made of, and
+    `rivals` the other tiles that a search would have taken next.
+    """
 
     tile: Tile
     cycles: int
     sram_bytes: int
     steps: int
+    compute: int = 0
+    traffic: tuple[int, int, int] = (0, 0, 0)
+    rivals: tuple[Priced, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,9 @@ class Search:
         if not found:
             return None
         limit = int(min(item.cycles for item in found) * _NEARLY)
-        return min((item for item in found if item.cycles <= limit), key=_rank)
+        best = min((item for item in found if item.cycles <= limit), key=_rank)
+        rivals = nsmallest(MAX_ALTERNATIVES, found, key=lambda item: item.cycles)
+        return replace(best, rivals=tuple(item for item in rivals if item is not best))
 
     def smallest(self) -> Priced | None:
         """The tile that needs the least SRAM, whatever it costs; None where no tile keeps to the
@@ -220,7 +231,7 @@ class Search:
         compute = tiles * chunks * self.prices.compute_cycles(boxes)
         traffic = self.prices.traffic(loads, boxes, tiles)
         cycles = self.prices.total(compute, traffic, tiles * chunks)
-        return Priced(tile, cycles, sram, tiles * chunks)
+        return Priced(tile, cycles, sram, tiles * chunks, compute, traffic)
 
     def _keeps_limits(self, boxes: Boxes) -> bool:
         """Whether one instruction of the tensor core takes the contraction of a tile."""
