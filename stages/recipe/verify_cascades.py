@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 from stages.recipe.decisions import Cascade, Engine, Group, Recipe
 from stages.recipe.printer import print_cascade, print_value_name, quoted
@@ -48,12 +49,10 @@ def _verify_groups(
                 name,
                 "a cascade holds tiled groups of the tensor core and the vector unit",
             )
-    first = places[cascade.groups[0]]
-    expected = [group.name for group in recipe.groups[first : first + len(cascade.groups)]]
-    for name, wanted in zip(cascade.groups, expected, strict=False):
-        if name != wanted:
+    for before, name in pairwise(cascade.groups):
+        if places[name] != places[before] + 1:
             refuse(
-                f"group {quoted(name)} stands where the recipe has {quoted(wanted)}",
+                f"group {quoted(name)} doesn't follow {quoted(before)} in the recipe",
                 line,
                 name,
                 "list neighbouring groups in execution order",

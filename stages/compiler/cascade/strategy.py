@@ -29,8 +29,9 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A draft with its memory decisions, its plan, what the constants of that are made of, and how the plan does: cycles in
-    all, cycles at which each group has ended, and bytes to and from the DDR by group."""
+    """A draft with its memory decisions, its plan, what the constants of that are made of, and how
+    the plan does: cycles in all, cycles at which each group has ended, and bytes to and from the
+    DDR by group."""
 
     draft: Draft
     memory: Memory

@@ -60,8 +60,8 @@ class TileEmitter:
     launched: bool = False
 
     def emit(self, tile: Tile) -> None:
-        """Append the group's instructions, cut in tiles. Loads are written one step ahead, so that one DMA
-        channel fetches the next tile before it takes the last result out."""
+        """Append the group's instructions, cut in tiles. Loads are written one step ahead, so that
+        one DMA channel fetches the next tile before it takes the last result out."""
         feeds = self.feeds()
         pending: list[Written] = []
         for number, step in enumerate(steps(self.work, tile)):

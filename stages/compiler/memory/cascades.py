@@ -92,7 +92,7 @@ def _slots(name: str, moved: list[Stream], found: list[tuple[str, Stream | None,
 
 
 def distinct_loads(stream: Stream, boxes: Sequence[Boxes]) -> int:
-    """How often a stream is loaded over a row of boxes: once for each that differs from the last."""
+    """How often a stream is loaded over a row of boxes: for each that differs from the last."""
     keys = [tuple(item.get(value) for value in stream.values) for item in boxes]
     return sum(1 for number, key in enumerate(keys) if number == 0 or key != keys[number - 1])
 
