@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stages.compiler.cascade.strategy import plan_layers
 from stages.compiler.cascading import Cascading
-from stages.compiler.draft import Draft, Pass, first_draft
+from stages.compiler.draft import Pass, first_draft
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
@@ -24,7 +24,6 @@ from stages.compiler.progress import (
     begin_decisions,
     decide,
     in_text_order,
-    merged,
     rewrite,
 )
 from stages.compiler.quantization import Quantization
@@ -124,7 +123,7 @@ def begin(
     return Progress(in_text_order(first_draft(graph, constants, spec)), cascading=cascading)
 
 
-def decide_all(progress: Progress, steps: tuple[Pass, ...], spec: HardwareSpec) -> Decided:
+def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Decided:
     """The decisions that are left, then memory, then the plan.
 
     Raises:
@@ -141,20 +140,3 @@ def completed(decided: Decided) -> Compiled:
     draft = decided.progress.whole
     weights = pack(decided.packings, draft.constants, draft.recipe.layout)
     return Compiled(draft.recipe, decided.plan, weights, draft.constants, draft.weighed)
-
-
-def reused(
-    progress: Progress,
-    recipe: Recipe,
-    weighed: tuple[Weighed, ...],
-    sources: Mapping[str, str],
-) -> Draft:
-    """The draft that old decisions make of a graph of the same structure: `recipe` and `weighed`
-    as they were decided, with the constants that `sources` name.
-
-    Raises:
-        IllegalRecipeError: the decisions aren't for these constants.
-    """
-    constants = {name: progress.draft.constants[sources[name]] for name in recipe.graph.constants}
-    verify(recipe, constants)
-    return merged(Draft(recipe, constants, weighed), progress.notes, progress.weighed)

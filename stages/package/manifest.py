@@ -14,6 +14,8 @@ EXPLANATION, DECISIONS = "explanation.json", "decisions.json"
 DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION, DECISIONS)
 """The files that the manifest vouches for."""
 MANIFEST = "manifest.json"
+STOPPED = "stopped.json"
+"""Stands where a compile was stopped after a pass: see `stopped.py`."""
 ENVIRONMENT = "compile_environment.json"
 """The one file that nothing vouches for: see `environment.py`."""
 

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from stages.errors import PackageError, RecipeError
 from stages.package.decisions import PlanFiles, StoredDecisions, read_decisions
 from stages.package.digest import file_facts, load_hashed
+from stages.package.environment import code_of
 from stages.package.explanation_file import read_explanation
 from stages.package.manifest import (
     CONSTANTS,
     DECISIONS,
+    ENVIRONMENT,
     EXPLANATION,
     MANIFEST,
     PLAN,
@@ -95,6 +97,14 @@ def read_stored(folder: Path) -> StoredDecisions:
         weighed[len(weighed) - facts.weighed_count :],
         PlanFiles(data[PLAN_TEXT], data[PLAN]),
     )
+
+
+def read_code(folder: Path) -> str:
+    """The digest of the code that made a package; empty where that isn't known any more."""
+    try:
+        return code_of((folder / ENVIRONMENT).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def load_manifest(folder: Path) -> Manifest:

@@ -172,8 +172,8 @@ def test_the_text_of_a_recipe_says_its_cascades() -> None:
 
 
 GOLDEN = [
-    'cascade axis 2 stripe 4 of in0.quantize, "relayout.in0.i8.nc1hwc2/16", conv_0, conv_2, conv_4, '
-    "conv_6",
+    'cascade axis 2 stripe 4 of in0.quantize, "relayout.in0.i8.nc1hwc2/16", conv_0, conv_2, '
+    "conv_4, conv_6",
     "cascade axis 2 stripe 4 of conv_8, conv_10, cast.v11, relayout.v11",
 ]
 
