@@ -19,6 +19,10 @@ from stages.hardware.spec import HardwareSpec
 LONGEST = 12
 """Groups in a chain, at most: more has not paid on any network that was tried."""
 _LAPS = (1.0, 3.0, inf)
+KEPT = 4
+"""Stripes of an interval that are remembered: the cheapest, and what comes next."""
+Options = tuple[Estimate, ...]
+"""Ways to cut one interval in stripes, the cheapest first."""
 Price = tuple[int, int]
 """Cycles, then bytes to and from the DDR: of equal cycles the fewer bytes win."""
 
@@ -47,15 +51,17 @@ class Ground:
         return self.capacity_bytes - taken
 
 
-def choose(ground: Ground, spec: HardwareSpec) -> tuple[Estimate, ...]:
+def choose(ground: Ground, spec: HardwareSpec) -> tuple[Options, ...]:
     """The cascades that make the groups cheapest, in execution order."""
     numbers = sorted(ground.site.works)
     if not numbers:
         return ()
     options = best_intervals(ground, spec)
-    intervals = {interval: (found.cycles, found.ddr_bytes) for interval, found in options.items()}
+    intervals = {
+        interval: (found[0].cycles, found[0].ddr_bytes) for interval, found in options.items()
+    }
     cuts = cheapest_cuts(ground.costs, intervals, numbers[-1] + 1)
-    return tuple(options[interval] for interval in cuts if interval in options)
+    return tuple(options[interval] for interval in cuts)
 
 
 def cheapest_cuts(
@@ -90,10 +96,10 @@ def _plus(one: Price, other: Price) -> Price:
     return one[0] + other[0], one[1] + other[1]
 
 
-def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[tuple[int, int], Estimate]:
-    """For each interval of groups that can be a cascade, its cheapest one that fits the SRAM."""
+def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[tuple[int, int], Options]:
+    """For each interval of groups that can be a cascade, its cheapest ones that fit the SRAM."""
     prices = ChainPrices(ground.site, spec, frozenset(ground.resident))
-    found: dict[tuple[int, int], Estimate] = {}
+    found: dict[tuple[int, int], Options] = {}
     for last in sorted(ground.site.works):
         if not _may_pay(ground, last):
             continue
@@ -104,9 +110,9 @@ def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[tuple[int, int], 
             if estimate.sram_bytes > ground.room_bytes(estimate):
                 continue
             interval = (chain.start, chain.stop)
-            other = found.get(interval)
-            if other is None or _rank(estimate) < _rank(other):
-                found[interval] = estimate
+            others = found.get(interval, ())
+            if len(others) < KEPT or _rank(estimate) < _rank(others[-1]):
+                found[interval] = tuple(sorted((*others, estimate), key=_rank)[:KEPT])
     return found
 
 

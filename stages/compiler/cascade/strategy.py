@@ -7,12 +7,13 @@ as the device runs it. A cascade whose groups then end later than they do layer 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stages.compiler.cascade.chains import site_of
-from stages.compiler.cascade.choice import Ground, choose
+from stages.compiler.cascade.choice import Ground, Options, choose
 from stages.compiler.cascade.prices import Estimate
 from stages.compiler.cascade.stripes import striped
+from stages.compiler.cascade.weighing import Outcome, note
 from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
@@ -57,21 +58,37 @@ def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Plann
     layers = _planned(assignment, spec)
     if cascading is Cascading.OFF:
         return layers
-    chosen: Sequence[Estimate] = choose(_ground(draft, layers, spec), spec)
+    chosen: Sequence[Options] = choose(_ground(draft, layers, spec), spec)
     best = layers
+    kept: Sequence[Options] = ()
+    outcomes: dict[int, Outcome] = {}
     for _ in range(_TRIES):
-        if not chosen:
-            break
-        tried = _cascaded(assignment, layers, chosen)
+        tried = _cascaded(assignment, layers, chosen) if chosen else None
         if tried is None:
             break
         if tried.rank < best.rank:
-            best = tried
-        kept = [item for item in chosen if _gains(item, layers, tried)]
-        if len(kept) == len(chosen):
+            best, kept = tried, tuple(chosen)
+        found = [_outcome(options, layers, tried) for options in chosen]
+        outcomes |= {item.options[0].chain.start: item for item in found}
+        gaining = [item.options for item in found if item.is_kept]
+        if len(gaining) == len(chosen):
             break
-        chosen = kept
-    return best
+        chosen = gaining
+    return _explained(best, layers, kept, outcomes)
+
+
+def _explained(
+    best: Planned, layers: Planned, kept: Sequence[Options], outcomes: Mapping[int, Outcome]
+) -> Planned:
+    """The plan that was kept, with what was weighed."""
+    starts = {options[0].chain.start for options in kept}
+    weighed = [
+        answer
+        for start, item in sorted(outcomes.items())
+        for answer in replace(item, is_kept=start in starts).weighed()
+    ]
+    said = note([options[0] for options in kept], layers.rank, best.rank)
+    return replace(best, draft=best.draft.with_weighed(weighed).with_notes(said))
 
 
 def _ground(draft: Draft, layers: Planned, spec: HardwareSpec) -> Ground:
@@ -99,11 +116,10 @@ def _ground(draft: Draft, layers: Planned, spec: HardwareSpec) -> Ground:
     return Ground(site_of(draft, works), costs, resident, capacity)
 
 
-def _cascaded(
-    assignment: Assignment, layers: Planned, chosen: Sequence[Estimate]
-) -> Planned | None:
+def _cascaded(assignment: Assignment, layers: Planned, chosen: Sequence[Options]) -> Planned | None:
     """The plan with these cascades; None where their buffers find no place."""
-    cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in chosen)
+    best = [options[0] for options in chosen]
+    cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
     kept = frozenset(layers.memory.resident)
     try:
         return _planned(assignment.beside(cascades, kept), assignment.spec)
@@ -126,10 +142,11 @@ def _planned(assignment: Assignment, spec: HardwareSpec) -> Planned:
     return Planned(draft, memory, plan, packings, int(timing.total_cycles[0]), ends, moved)
 
 
-def _gains(item: Estimate, layers: Planned, tried: Planned) -> bool:
-    """Whether a cascade takes fewer cycles than its groups by themselves, or as many and fewer
-    bytes."""
-    return _span(item, tried) < _span(item, layers)
+def _outcome(options: Options, layers: Planned, tried: Planned) -> Outcome:
+    """How a cascade does in the whole plan; it is kept where its groups take fewer cycles than by
+    themselves, or as many and fewer bytes."""
+    alone, together = _span(options[0], layers), _span(options[0], tried)
+    return Outcome(options, alone, together, together < alone)
 
 
 def _span(item: Estimate, planned: Planned) -> tuple[int, int]:
