@@ -87,4 +87,4 @@ class CascadeEmitter:
         ahead[axis] = (base, base + 1)
         offset = box_region(buffer, tuple(ahead)).address - buffer.address
         whole = replace(buffer, address=buffer.address - offset, shape=work.result_type.shape)
-        return Access(slot_place(placed), whole)
+        return Access(replace(slot_place(placed), is_slot=False), whole)

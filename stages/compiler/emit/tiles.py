@@ -216,7 +216,8 @@ class TileEmitter:
 def slot_place(placed: Placed) -> Place:
     """A slot as a place that instructions touch."""
     request = placed.request
-    return Place(request.name, SRAM, placed.address, request.size_bytes, Lifetime.EPHEMERAL)
+    size, lifetime = request.size_bytes, Lifetime.EPHEMERAL
+    return Place(request.name, SRAM, placed.address, size, lifetime, is_slot=True)
 
 
 def _opcode(work: Workload) -> Opcode:
