@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
 
+from stages.compiler.cascading import Cascading
 from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
 from stages.compiler.draft import Pass
 from stages.compiler.pipeline import begin, decide_all, decisions, rewrites
@@ -84,11 +85,13 @@ def compile_model(
     quantization: Path | None,
     reuse: Reuse = _NO_REUSE,
     start_from: Path | None = None,
+    cascading: Cascading = Cascading.ON,
 ) -> CompileReport:
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
     The quantisation file is `quantization`, or else the one in the folder, where there is one. The
-    package is the same whether or not decisions were found to use again.
+    package is the same whether or not decisions were found to use again. `cascading`: whether
+    groups may run in cascades.
 
     Raises:
         InputError: the folder holds no normalised model, the quantisation file or the inputs that
@@ -99,7 +102,7 @@ def compile_model(
         PackageError: the package to use again is none.
     """
     watch = Stopwatch.start()
-    inputs = _read(normalized_dir, hardware, quantization, start_from)
+    inputs = _read(normalized_dir, hardware, quantization, start_from).planned(cascading)
     contents, how = _contents(inputs, reuse)
     environment = observe_environment(watch, code_digest())
     written = write_contents(package_dir, contents, _manifest(inputs), environment)
@@ -146,6 +149,14 @@ class _Inputs:
     progress: Progress
     first: tuple[Pass, ...]
     then: tuple[Pass, ...]
+
+    def planned(self, cascading: Cascading) -> _Inputs:
+        """The same with this option. The structure of decisions that have begun says that cascades
+        are on: without them nothing is kept under it."""
+        progress = self.progress
+        structure = progress.structure_sha256 if cascading is Cascading.ON else ""
+        changed = replace(progress, cascading=cascading, structure_sha256=structure)
+        return replace(self, progress=changed)
 
 
 def _read(
@@ -226,6 +237,7 @@ def _manifest(inputs: _Inputs) -> Manifest:
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
         quantization_data_sha256=inputs.decided.data_sha256,
+        cascades=inputs.progress.cascading.value,
     )
 
 
