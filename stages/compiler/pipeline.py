@@ -45,16 +45,17 @@ from stages.recipe.verify import verify
 from stages.tensors import Array
 
 
+def simplifications() -> tuple[Pass, ...]:
+    """The passes with which every compile begins, in order; `FoldAffine` follows them."""
+    return (Canonicalize(), SimplifyMasks(), Recognize(), ShareEqual(), FoldStrides())
+
+
 def rewrites(
     quantization: Quantization | None, sample: Mapping[str, Array] | None
 ) -> tuple[Pass, ...]:
     """The passes that may read and change constants, in order."""
     return (
-        Canonicalize(),
-        SimplifyMasks(),
-        Recognize(),
-        ShareEqual(),
-        FoldStrides(),
+        *simplifications(),
         *([HoistScales()] if quantization is None else []),
         FoldAffine(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
