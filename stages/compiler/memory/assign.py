@@ -14,7 +14,14 @@ from stages.compiler.memory.residency import choose_residents
 from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
-from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
+from stages.compiler.tiling.search import (
+    Priced,
+    Search,
+    accumulator_bytes,
+    exact_slots,
+    stream_slots,
+    tile_result_slots,
+)
 from stages.compiler.tiling.streams import Stream, dependencies, streams
 from stages.compiler.tiling.weighing import weighed_tile
 from stages.compiler.tiling.workload import Workload, work_signature, workload
@@ -391,13 +398,9 @@ def _place_slots(
             wanted.append((stream, Request(name, size, number, number + 1, from_top)))
 
     for index, stream in enumerate(moved):
-        loads = _distinct_loads(work, tile, stream)
-        ask(stream, f"operand{index}", sizes[stream], min(2, loads))
-    tiles = 1
-    for extent, full in zip(tile.extents, work.result_type.shape, strict=True):
-        tiles *= -(-full // extent) if extent else 1
+        ask(stream, f"operand{index}", sizes[stream], stream_slots(work, tile, stream))
     if work.result not in resident:
-        ask(None, "result", result_bytes, min(2, tiles))
+        ask(None, "result", result_bytes, tile_result_slots(work, tile))
     if tile.reduction and tile.reduction < work.reduction_extent:
         ask(None, "accumulator", accumulator_bytes(work, tile.extents), 1)
     order = largest_first([request for _, request in wanted])
@@ -415,15 +418,6 @@ def _place_slots(
         results,
         accumulators[0] if accumulators else None,
     )
-
-
-def _distinct_loads(work: Workload, tile: Tile, stream: Stream) -> int:
-    """1 where a stream is loaded once for the whole group, else more."""
-    shape = work.result_type.shape
-    cut = {axis for axis, extent in enumerate(tile.extents) if extent < shape[axis]}
-    if tile.reduction and tile.reduction < work.reduction_extent:
-        cut.add(-1)
-    return 2 if cut & stream.axes else 1
 
 
 def _worth(item: Storage) -> tuple[float, int, str]:
