@@ -1,12 +1,12 @@
-"""Layer by layer or in cascades: both plans are made and timed, and the better one is kept.
+"""Layer by layer or in cascades: both ways are emitted and timed, and the better one is kept.
 
-The choice among cascades goes by estimates; whether they are worth it is settled by the whole plan
-as the device runs it. A cascade whose groups then end later than they do layer by layer is dropped.
+The choice among cascades goes by estimates. Whether one is worth it is settled by its groups' own
+instructions as the device runs them, layer by layer and in stripes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from stages.compiler.cascade.chains import site_of
@@ -18,34 +18,23 @@ from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
+from stages.compiler.tiling.workload import Workload
 from stages.errors import DoesNotFitError
+from stages.hardware.cost import nanoseconds_to_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Opcode, Plan
 from stages.plan.packing import Packing
-from stages.plan.timing import simulate
-
-_TRIES = 3
-"""Plans with cascades that are made, at most: what does badly in one is left out of the next."""
+from stages.plan.timing import plan_cycles
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A draft with its memory decisions, its plan, what the constants of that are made of, and how
-    the plan does: cycles in all, cycles at which each group has ended, and bytes to and from the
-    DDR by group."""
+    """A draft with its memory decisions, its plan, and what the constants of that are made of."""
 
     draft: Draft
     memory: Memory
     plan: Plan
     packings: tuple[Packing, ...]
-    cycles: int
-    ends: Mapping[str, int]
-    ddr_bytes: Mapping[str, int]
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Smaller is better: faster, or as fast with fewer bytes moved."""
-        return self.cycles, sum(self.ddr_bytes.values())
 
 
 def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Planned:
@@ -55,53 +44,47 @@ def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Plann
         DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
     """
     assignment = Assignment(draft, spec)
-    layers = _planned(assignment, spec)
+    layers = assignment.run()
     if cascading is Cascading.OFF:
-        return layers
-    chosen: Sequence[Options] = choose(_ground(draft, layers, spec), spec)
-    best = layers
-    kept: Sequence[Options] = ()
-    outcomes: dict[int, Outcome] = {}
-    for _ in range(_TRIES):
-        tried = _cascaded(assignment, layers, chosen) if chosen else None
+        return _planned(layers, spec)
+    chosen: Sequence[Options] = choose(_ground(layers, spec), spec)
+    outcomes: list[Outcome] = []
+    found = layers
+    while chosen:
+        tried = _beside(assignment, layers, chosen)
         if tried is None:
-            break
-        if tried.rank < best.rank:
-            best, kept = tried, tuple(chosen)
-        found = [_outcome(options, layers, tried) for options in chosen]
-        outcomes |= {item.options[0].chain.start: item for item in found}
-        gaining = [item.options for item in found if item.is_kept]
-        if len(gaining) == len(chosen):
-            break
-        chosen = gaining
-    return _explained(best, layers, kept, outcomes)
+            chosen = chosen[:-1]
+            continue
+        if not outcomes:
+            outcomes = [_outcome(options, layers, tried, spec) for options in chosen]
+            kept = [item.options for item in outcomes if item.is_kept]
+            if len(kept) < len(chosen):
+                chosen = kept
+                continue
+        found = tried
+        break
+    return _planned(_explained(found, outcomes, chosen), spec)
 
 
-def _explained(
-    best: Planned, layers: Planned, kept: Sequence[Options], outcomes: Mapping[int, Outcome]
-) -> Planned:
-    """The plan that was kept, with what was weighed."""
+_Solved = tuple[Draft, Memory]
+
+
+def _explained(found: _Solved, outcomes: Sequence[Outcome], kept: Sequence[Options]) -> _Solved:
+    """The same with what was weighed."""
     starts = {options[0].chain.start for options in kept}
-    weighed = [
-        answer
-        for start, item in sorted(outcomes.items())
-        for answer in replace(item, is_kept=start in starts).weighed()
-    ]
-    said = note([options[0] for options in kept], layers.rank, best.rank)
-    return replace(best, draft=best.draft.with_weighed(weighed).with_notes(said))
+    final = [replace(item, is_kept=item.options[0].chain.start in starts) for item in outcomes]
+    weighed = [answer for item in final for answer in item.weighed()]
+    draft, memory = found
+    return draft.with_weighed(weighed).with_notes(note(final)), memory
 
 
-def _ground(draft: Draft, layers: Planned, spec: HardwareSpec) -> Ground:
-    memory = layers.memory
+def _ground(layers: _Solved, spec: HardwareSpec) -> Ground:
+    draft, memory = layers
     groups = draft.recipe.groups
     works = {
         number: memory.works[group.name]
         for number, group in enumerate(groups)
         if group.name in memory.works
-    }
-    costs = {
-        number: (cycles, layers.ddr_bytes.get(groups[number].name, 0))
-        for number, cycles in memory.cycles.items()
     }
     whole = {
         value: memory.resident[root]
@@ -112,46 +95,52 @@ def _ground(draft: Draft, layers: Planned, spec: HardwareSpec) -> Ground:
         value: (item.start, item.stop, item.size_bytes if value == item.root else 0)
         for value, item in whole.items()
     }
+    costs = {
+        number: (cycles, _least_bytes(works[number], resident.keys()))
+        for number, cycles in memory.cycles.items()
+    }
     capacity = spec.sram.size_bytes - spec.sram.reserved_bytes
     return Ground(site_of(draft, works), costs, resident, capacity)
 
 
-def _cascaded(assignment: Assignment, layers: Planned, chosen: Sequence[Options]) -> Planned | None:
-    """The plan with these cascades; None where their buffers find no place."""
+def _least_bytes(work: Workload, resident: Collection[str]) -> int:
+    """What a group moves at least: each operand and the result once, where they aren't resident."""
+    values = {*work.operands, work.result}
+    return sum(work.types[value].size_bytes for value in values if value not in resident)
+
+
+def _beside(assignment: Assignment, layers: _Solved, chosen: Sequence[Options]) -> _Solved | None:
+    """Memory with these cascades; None where their buffers find no place."""
     best = [options[0] for options in chosen]
     cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
-    kept = frozenset(layers.memory.resident)
+    kept = frozenset(layers[1].resident)
     try:
-        return _planned(assignment.beside(cascades, kept), assignment.spec)
+        return assignment.beside(cascades, kept).run()
     except DoesNotFitError:
         return None
 
 
-def _planned(assignment: Assignment, spec: HardwareSpec) -> Planned:
-    draft, memory = assignment.run()
+def _planned(solved: _Solved, spec: HardwareSpec) -> Planned:
+    draft, memory = solved
     plan, packings = PlanEmitter(draft, memory, spec).emit()
-    timing = simulate(plan, spec)
-    ends: dict[str, int] = {}
-    moved: dict[str, int] = {}
-    for instruction, end in zip(plan.instructions, timing.ends.tolist(), strict=True):
-        if instruction.opcode is Opcode.DMA_COPY:
-            regions = (*instruction.reads, *instruction.writes)
-            size = sum(region.size_bytes for region in regions if region.memory == DDR)
-            moved[instruction.group] = moved.get(instruction.group, 0) + size
-        ends[instruction.group] = max(ends.get(instruction.group, 0), end)
-    return Planned(draft, memory, plan, packings, int(timing.total_cycles[0]), ends, moved)
+    return Planned(draft, memory, plan, packings)
 
 
-def _outcome(options: Options, layers: Planned, tried: Planned) -> Outcome:
-    """How a cascade does in the whole plan; it is kept where its groups take fewer cycles than by
-    themselves, or as many and fewer bytes."""
-    alone, together = _span(options[0], layers), _span(options[0], tried)
+def _outcome(options: Options, layers: _Solved, tried: _Solved, spec: HardwareSpec) -> Outcome:
+    """How the groups of a cascade do by themselves, layer by layer and in stripes: it is kept where
+    it takes fewer cycles, or as many and fewer bytes."""
+    alone, together = (_timed(item, options[0], spec) for item in (layers, tried))
     return Outcome(options, alone, together, together < alone)
 
 
-def _span(item: Estimate, planned: Planned) -> tuple[int, int]:
-    names = [group.name for group in planned.draft.recipe.groups]
-    inside = names[item.chain.start : item.chain.stop]
-    before = max((planned.ends.get(name, 0) for name in names[: item.chain.start]), default=0)
-    after = max(planned.ends.get(name, 0) for name in inside)
-    return after - before, sum(planned.ddr_bytes.get(name, 0) for name in inside)
+def _timed(solved: _Solved, item: Estimate, spec: HardwareSpec) -> tuple[int, int]:
+    """Cycles of a chain's groups, without submission, and bytes that they move to and from DDR."""
+    plan = PlanEmitter(*solved, spec).segment(item.chain.start, item.chain.stop)
+    moved = sum(
+        region.size_bytes
+        for instruction in plan.instructions
+        if instruction.opcode is Opcode.DMA_COPY
+        for region in (*instruction.reads, *instruction.writes)
+        if region.memory == DDR
+    )
+    return plan_cycles(plan, spec) - nanoseconds_to_cycles(spec, spec.driver.submit_ns), moved
