@@ -19,6 +19,7 @@ from stages.compiler.tiling.workload import Boxes, Workload
 from stages.hardware.cost import launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, SRAM
+from stages.recipe.decisions import Engine
 from stages.tensors import full_box
 
 
@@ -33,6 +34,11 @@ class Estimate:
     ddr_bytes: int
     sram_bytes: int
     wanted: Mapping[str, int]
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """The groups `[start, stop)` of the chain."""
+        return self.chain.start, self.chain.stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +189,7 @@ class _Walk:
     needed: dict[str, _Rows] = field(default_factory=dict)
     outside: dict[str, _Moved] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
-    compute: int = 0
+    compute: dict[Engine, int] = field(default_factory=dict)
     launches: int = 0
     loading: int = 0
     storing: int = 0
@@ -206,8 +212,9 @@ class _Walk:
         if cycles is None or prices.compute_cycles(rows.most) is None:
             self.is_legal = False
             return
-        self.compute += self.rounds * cycles
-        self.launches += launch_cycles(self.prices.spec, work.group.engine)
+        engine = work.group.engine
+        self.compute[engine] = self.compute.get(engine, 0) + self.rounds * cycles
+        self.launches += launch_cycles(self.prices.spec, engine)
         self._constants(prices.fixed)
         if is_held:
             self.outside.pop(work.result, None)
@@ -290,11 +297,14 @@ class _Walk:
         if spec.dma.outstanding > 1:
             latency //= steps
         moving = loading + self.storing
+        compute = sum(self.compute.values())
+        # With rows to spare in the buffers, one engine goes on while the other reads.
+        longest = compute if self.laps < 2 else max(self.compute.values())
         if spec.driver.sync_mode is SyncMode.STRICT:
-            cycles = self.launches + self.compute + moving + latency
+            cycles = self.launches + compute + moving + latency
         else:
-            ramp = (self.compute + moving) // steps
-            cycles = self.launches + max(self.compute, moving) + ramp + latency
+            ramp = (compute + moving) // steps
+            cycles = self.launches + max(longest, moving) + ramp + latency
         return Estimate(
             chain,
             self.stripe,

@@ -1,17 +1,17 @@
 """Layer by layer or in cascades: both ways are emitted and timed, and the better one is kept.
 
 The choice among cascades goes by estimates. Whether one is worth it is settled by its groups' own
-instructions as the device runs them, layer by layer and in stripes.
+instructions as the device runs them, layer by layer and in stripes; then the choice is made again
+without those that weren't.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.chains import site_of
-from stages.compiler.cascade.choice import Ground, Options, choose
-from stages.compiler.cascade.prices import Estimate
+from stages.compiler.cascade.choice import Ground, Interval, Options, best_intervals, choose
 from stages.compiler.cascade.stripes import striped
 from stages.compiler.cascade.weighing import Outcome, note
 from stages.compiler.cascading import Cascading
@@ -25,6 +25,10 @@ from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Opcode, Plan
 from stages.plan.packing import Packing
 from stages.plan.timing import plan_cycles
+
+_TRIES = 4
+"""Times that cascades are chosen, at most: each time without those that didn't gain."""
+Solved = tuple[Draft, Memory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +48,94 @@ def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Plann
         DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
     """
     assignment = Assignment(draft, spec)
-    layers = assignment.run()
-    if cascading is Cascading.OFF:
-        return _planned(layers, spec)
-    chosen: Sequence[Options] = choose(_ground(layers, spec), spec)
-    outcomes: list[Outcome] = []
-    found = layers
-    while chosen:
-        tried = _beside(assignment, layers, chosen)
-        if tried is None:
-            chosen = chosen[:-1]
-            continue
-        if not outcomes:
-            outcomes = [_outcome(options, layers, tried, spec) for options in chosen]
-            kept = [item.options for item in outcomes if item.is_kept]
-            if len(kept) < len(chosen):
-                chosen = kept
+    solved = assignment.run()
+    if cascading is Cascading.ON:
+        solved = Trial(assignment, solved).run()
+    final, memory = solved
+    plan, packings = PlanEmitter(final, memory, spec).emit()
+    return Planned(final, memory, plan, packings)
+
+
+@dataclass(slots=True)
+class Trial:
+    """Cascades being chosen and tried beside what was solved layer by layer. `outcomes` are those
+    of all that were tried."""
+
+    assignment: Assignment
+    layers: Solved
+    outcomes: dict[Interval, Outcome] = field(default_factory=dict)
+
+    def run(self) -> Solved:
+        """The best memory decisions that were found, with what was weighed."""
+        ground = _ground(self.layers, self.assignment.spec)
+        options = best_intervals(ground, self.assignment.spec)
+        best, kept = self.layers, frozenset[Interval]()
+        for _ in range(_TRIES):
+            chosen = {item[0].interval: item for item in choose(ground, options)}
+            if not chosen:
+                break
+            tried = self._beside(chosen.values())
+            if tried is None:
+                del options[max(chosen)]
                 continue
-        found = tried
-        break
-    return _planned(_explained(found, outcomes, chosen), spec)
+            self._judge(chosen, tried)
+            losing = [item for item in chosen if not self.outcomes[item].is_kept]
+            if not losing:
+                best, kept = tried, frozenset(chosen)
+                break
+            for interval in losing:
+                del options[interval]
+        else:
+            best, kept = self._gaining()
+        return self._explained(best, kept)
+
+    def _beside(self, chosen: Collection[Options]) -> Solved | None:
+        """Memory with these cascades; None where their buffers find no place."""
+        best = [options[0] for options in chosen]
+        cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
+        kept = frozenset(self.layers[1].resident)
+        try:
+            return self.assignment.beside(cascades, kept).run()
+        except DoesNotFitError:
+            return None
+
+    def _judge(self, chosen: Mapping[Interval, Options], tried: Solved) -> None:
+        """Time what hasn't been timed yet: a cascade is kept where its groups take fewer cycles by
+        themselves than layer by layer, or as many and fewer bytes."""
+        spec = self.assignment.spec
+        for interval, options in chosen.items():
+            if interval not in self.outcomes:
+                alone, together = (_timed(item, interval, spec) for item in (self.layers, tried))
+                self.outcomes[interval] = Outcome(options, alone, together, together < alone)
+
+    def _gaining(self) -> tuple[Solved, frozenset[Interval]]:
+        """Where no choice gained as a whole: what gained of all that was tried, where it meets
+        nothing better."""
+        found: dict[Interval, Options] = {}
+        for (start, stop), item in sorted(
+            self.outcomes.items(), key=lambda entry: entry[1].stripes[0] - entry[1].layers[0]
+        ):
+            if item.is_kept and not any(start < end and begin < stop for begin, end in found):
+                found[start, stop] = item.options
+        tried = self._beside([found[interval] for interval in sorted(found)]) if found else None
+        return (self.layers, frozenset()) if tried is None else (tried, frozenset(found))
+
+    def _explained(self, found: Solved, kept: Collection[Interval]) -> Solved:
+        """The same with what was weighed."""
+        final = [
+            replace(item, is_kept=interval in kept)
+            for interval, item in sorted(self.outcomes.items())
+        ]
+        weighed = [answer for item in final for answer in item.weighed()]
+        draft, memory = found
+        return draft.with_weighed(weighed).with_notes(note(final)), memory
 
 
-_Solved = tuple[Draft, Memory]
-
-
-def _explained(found: _Solved, outcomes: Sequence[Outcome], kept: Sequence[Options]) -> _Solved:
-    """The same with what was weighed."""
-    starts = {options[0].chain.start for options in kept}
-    final = [replace(item, is_kept=item.options[0].chain.start in starts) for item in outcomes]
-    weighed = [answer for item in final for answer in item.weighed()]
-    draft, memory = found
-    return draft.with_weighed(weighed).with_notes(note(final)), memory
-
-
-def _ground(layers: _Solved, spec: HardwareSpec) -> Ground:
+def _ground(layers: Solved, spec: HardwareSpec) -> Ground:
     draft, memory = layers
-    groups = draft.recipe.groups
     works = {
         number: memory.works[group.name]
-        for number, group in enumerate(groups)
+        for number, group in enumerate(draft.recipe.groups)
         if group.name in memory.works
     }
     whole = {
@@ -109,33 +161,10 @@ def _least_bytes(work: Workload, resident: Collection[str]) -> int:
     return sum(work.types[value].size_bytes for value in values if value not in resident)
 
 
-def _beside(assignment: Assignment, layers: _Solved, chosen: Sequence[Options]) -> _Solved | None:
-    """Memory with these cascades; None where their buffers find no place."""
-    best = [options[0] for options in chosen]
-    cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
-    kept = frozenset(layers[1].resident)
-    try:
-        return assignment.beside(cascades, kept).run()
-    except DoesNotFitError:
-        return None
-
-
-def _planned(solved: _Solved, spec: HardwareSpec) -> Planned:
-    draft, memory = solved
-    plan, packings = PlanEmitter(draft, memory, spec).emit()
-    return Planned(draft, memory, plan, packings)
-
-
-def _outcome(options: Options, layers: _Solved, tried: _Solved, spec: HardwareSpec) -> Outcome:
-    """How the groups of a cascade do by themselves, layer by layer and in stripes: it is kept where
-    it takes fewer cycles, or as many and fewer bytes."""
-    alone, together = (_timed(item, options[0], spec) for item in (layers, tried))
-    return Outcome(options, alone, together, together < alone)
-
-
-def _timed(solved: _Solved, item: Estimate, spec: HardwareSpec) -> tuple[int, int]:
-    """Cycles of a chain's groups, without submission, and bytes that they move to and from DDR."""
-    plan = PlanEmitter(*solved, spec).segment(item.chain.start, item.chain.stop)
+def _timed(solved: Solved, interval: Interval, spec: HardwareSpec) -> tuple[int, int]:
+    """Cycles of some groups by themselves, without submission, and bytes that they move to and from
+    the DDR."""
+    plan = PlanEmitter(*solved, spec).segment(*interval)
     moved = sum(
         region.size_bytes
         for instruction in plan.instructions
