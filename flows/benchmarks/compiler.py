@@ -28,8 +28,8 @@ def lines(rows: Sequence[Sequence[str]]) -> list[str]:
         "int8, simulated without jitter. The *device limit* is the larger of each engine's work at",
         "its best tiles, nothing ever waiting, and the compulsory bytes (each weight, input and",
         "output once) over the bandwidth; launches and submission added. The plain roofline has",
-        "multiply-accumulates at the array's peak. DRAM moved is over the compulsory bytes; SRAM over",
-        "bound is the peak over the most that is live at once.",
+        "multiply-accumulates at the array's peak. DRAM moved is over the compulsory bytes; SRAM",
+        "over bound is the peak over the most that is live at once.",
         "",
         *table(head, rows),
     ]

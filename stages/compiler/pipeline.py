@@ -11,14 +11,22 @@ from stages.compiler.draft import Pass, first_draft
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
+from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
+from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
 from stages.compiler.passes.layout import AssignLayouts
+from stages.compiler.passes.lower_logic import LowerLogic
+from stages.compiler.passes.lower_norms import LowerLayerNorm
+from stages.compiler.passes.masks import ShareEqual, SimplifyMasks
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
+from stages.compiler.passes.scales import AbsorbScales, HoistScales
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
+from stages.compiler.passes.small_gemms import SmallGemms
+from stages.compiler.passes.view_slices import ViewSlices
 from stages.compiler.progress import (
     Progress,
     begin_decisions,
@@ -43,12 +51,22 @@ def rewrites(
     """The passes that may read and change constants, in order."""
     return (
         Canonicalize(),
+        SimplifyMasks(),
         Recognize(),
+        ShareEqual(),
+        FoldStrides(),
+        *([HoistScales()] if quantization is None else []),
         FoldAffine(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
+        QuantizeConcat(),
         SinkDequantize(),
+        AbsorbScales(),
         *([QuantizeWeights(quantization)] if quantization is not None else []),
         *([CompensateRounding(sample)] if sample is not None else []),
+        LowerLayerNorm(),
+        QuantizeConstants(),
+        LowerLogic(),
+        SmallGemms(),
         PrivatizeDequantize(),
         Fuse(),
         Precision(),
@@ -62,6 +80,7 @@ def decisions() -> tuple[Pass, ...]:
         Order(),
         AssignLayouts(),
         SeparateReads(),
+        ViewSlices(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Sample inputs, drawn from a seed: what a model can take, by its graph. `sample_files` keeps them."""
+"""Sample inputs, drawn from a seed: what a model can take, by its graph."""
 
 from __future__ import annotations
 

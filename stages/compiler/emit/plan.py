@@ -14,6 +14,7 @@ from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, whole_region
 from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
+from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.schedule.reorder import scheduled
@@ -42,6 +43,7 @@ class PlanEmitter:
     constants: list[Binding] = field(default_factory=list)
     constant_places: dict[str, Access] = field(default_factory=dict)
     next_address: int = 0
+    views: dict[str, Operator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.program = Program(self.spec)
@@ -74,6 +76,9 @@ class PlanEmitter:
 
     def _write(self, groups: Iterable[Group]) -> None:
         operators = {op.name: op for op in self.draft.graph.operators}
+        for group in self.draft.recipe.groups:
+            if group.engine is Engine.NONE:
+                self.views[operators[group.operators[0]].outputs[0]] = operators[group.operators[0]]
         cascaded = {name for item in self.draft.recipe.cascades for name in item.groups}
         for group in groups:
             members = [operators[name] for name in group.operators]
@@ -219,12 +224,16 @@ class PlanEmitter:
 
     def _value(self, value: str) -> Access:
         """The access to a whole value in memory; raw constants get a place when first asked for."""
-        root = self.memory.roots[value]
         tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
+        if value in self.views:
+            operator = self.views[value]
+            source = self._value(operator.inputs[0])
+            seen = view_region(operator, source.region, tensor_type, layout)
+            assert seen is not None, f"%{value} is no view"
+            return Access(source.place, seen)
+        root = self.memory.roots[value]
         if root in self.draft.constants:
-            access = self._raw_constant(root)
-            address = access.region.address
-            return Access(access.place, whole_region(DDR, address, tensor_type, layout))
+            return self._raw_constant(root)
         allocation = self.draft.recipe.allocations[root]
         place = Place(
             root,
