@@ -21,6 +21,7 @@ from stages.normalizer.sample_files import load_samples
 from stages.package import (
     CompileEnvironment,
     Contents,
+    FileFacts,
     Manifest,
     Stopwatch,
     StoredDecisions,
@@ -28,6 +29,7 @@ from stages.package import (
     file_facts,
     find_stored,
     keep_stored,
+    load_hashed,
     observe_environment,
     plan_files,
     read_code,
@@ -141,7 +143,7 @@ class _Inputs:
     """What was read; `progress` is where the compile begins."""
 
     spec: HardwareSpec
-    model: Path
+    model: FileFacts
     quantization: Path | None
     decided: Decided
     progress: Progress
@@ -162,7 +164,9 @@ def _read(
 ) -> _Inputs:
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
-    graph, constants = import_model(_read_model(model_path))
+    model, facts = _read_model(model_path)
+    graph, constants = import_model(model)
+    del model  # as large as the constants
     samples_path = normalized_dir / SAMPLES_FILE
     samples = load_samples(samples_path)
     sample = samples[0] if samples else None
@@ -175,7 +179,7 @@ def _read(
     first, then = rewrites(decided.quantization, sample), decisions()
     if start_from is not None:
         progress = resumed(read_stopped(start_from), (*first, *then), spec)
-    return _Inputs(spec, model_path, quantization, decided, progress, first, then)
+    return _Inputs(spec, facts, quantization, decided, progress, first, then)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
@@ -226,14 +230,14 @@ def _manifest(inputs: _Inputs) -> Manifest:
     spec, quantization = inputs.spec, inputs.quantization
     return Manifest(
         model=inputs.progress.draft.graph.name,
-        model_sha256=file_facts(inputs.model).sha256,
+        model_sha256=inputs.model.sha256,
         hardware=spec.name,
         hardware_version=spec.version,
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
-        cascades=inputs.progress.cascading.value,
         quantization_data_sha256=inputs.decided.data_sha256,
+        cascades=inputs.progress.cascading.value,
     )
 
 
@@ -242,11 +246,16 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_model(path: Path) -> onnx.ModelProto:
+def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
+    """The model and its digest, from one reading."""
     if not path.is_file():
         raise InputError(
             f"no normalised model {path.name!r} in {path.parent.name!r}",
             where=str(path.parent),
             hint="run `recipe normalize MODEL --out DIR` first",
         )
-    return onnx.load(path)
+    data, facts = load_hashed(path)
+    model = onnx.ModelProto()
+    model.ParseFromString(memoryview(data))  # type: ignore[arg-type]
+    onnx.load_external_data_for_model(model, str(path.parent))
+    return model, facts

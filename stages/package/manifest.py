@@ -49,8 +49,8 @@ class Manifest:
     hardware_sha256: str
     compiler_version: str
     quantization_sha256: str | None = None
-    cascades: str = "on"
     quantization_data_sha256: Mapping[str, str] = field(default_factory=dict)
+    cascades: str = "on"
     recipe_sha256: str = ""
     files: Mapping[str, FileFacts] = field(default_factory=dict)
 

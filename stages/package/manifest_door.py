@@ -15,7 +15,7 @@ _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class _File(_Part):
@@ -102,8 +102,8 @@ def _checked(parsed: _Document, data: bytes, where: str) -> Manifest:
         hardware_sha256=parsed.hardware.sha256,
         compiler_version=parsed.compiler_version,
         quantization_sha256=parsed.quantization.sha256 if parsed.quantization else None,
-        cascades=parsed.strategy.cascades,
         quantization_data_sha256=parsed.quantization.data if parsed.quantization else {},
+        cascades=parsed.strategy.cascades,
         recipe_sha256=parsed.recipe_sha256,
         files={
             name: FileFacts(facts.size_bytes, facts.sha256) for name, facts in parsed.files.items()

@@ -16,6 +16,7 @@ from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
+from stages.compiler.memory.lifetimes import view_operators
 from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.schedule.reorder import scheduled
 from stages.compiler.support import placement_alignment
@@ -76,9 +77,7 @@ class PlanEmitter:
 
     def _write(self, groups: Iterable[Group]) -> None:
         operators = {op.name: op for op in self.draft.graph.operators}
-        for group in self.draft.recipe.groups:
-            if group.engine is Engine.NONE:
-                self.views[operators[group.operators[0]].outputs[0]] = operators[group.operators[0]]
+        self.views = view_operators(self.draft)
         cascaded = {name for item in self.draft.recipe.cascades for name in item.groups}
         for group in groups:
             members = [operators[name] for name in group.operators]

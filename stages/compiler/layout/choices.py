@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from stages.compiler.support import POINTWISE
+from stages.compiler.support import POINTWISE, seed_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
@@ -39,7 +39,7 @@ class Choices:
         row-major: what follows a contraction keeps its layout."""
         if group.engine is Engine.HOST:
             return (ROW_MAJOR,)
-        seed = next(op for op in members if op.kind is not Kind.DEQUANTIZE or len(members) == 1)
+        seed = seed_of(members)
         result = self.types[members[-1].outputs[0]]
         if result.rank < LEAST_RANK:
             return (ROW_MAJOR,)

@@ -10,8 +10,8 @@ from stages.compiler.draft import Draft
 from stages.compiler.memory.cascades import cascade_tile, place_cascade, widened
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
-from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.memory.residency import choose_residents
+from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
