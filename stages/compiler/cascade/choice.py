@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 from stages.compiler.cascade.chains import Site, axes_of
-from stages.compiler.cascade.prices import ChainPrices, Estimate
-from stages.hardware.spec import HardwareSpec
+from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
 
 LONGEST = 12
 """Groups in a chain, at most: more has not paid on any network that was tried."""
@@ -25,8 +24,6 @@ Options = tuple[Estimate, ...]
 """Ways to cut one interval in stripes, the cheapest first."""
 Interval = tuple[int, int]
 """Groups `[start, stop)`."""
-Price = tuple[int, int]
-"""Cycles, then bytes to and from the DDR: of equal cycles the fewer bytes win."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +52,7 @@ class Ground:
 
 def choose(ground: Ground, options: Mapping[Interval, Options]) -> tuple[Options, ...]:
     """The cascades that make the groups cheapest, of these options, in execution order."""
-    intervals = {
-        interval: (found[0].cycles, found[0].ddr_bytes) for interval, found in options.items()
-    }
+    intervals = {interval: found[0].price for interval, found in options.items()}
     count = max(ground.site.works, default=-1) + 1
     return tuple(options[interval] for interval in cheapest_cuts(ground.costs, intervals, count))
 
@@ -94,9 +89,8 @@ def _plus(one: Price, other: Price) -> Price:
     return one[0] + other[0], one[1] + other[1]
 
 
-def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[Interval, Options]:
+def best_intervals(ground: Ground, prices: ChainPrices) -> dict[Interval, Options]:
     """For each interval of groups that can be a cascade, its cheapest ones that fit the SRAM."""
-    prices = ChainPrices(ground.site, spec, frozenset(ground.resident))
     found: dict[Interval, Options] = {}
     for last in sorted(ground.site.works):
         if not _may_pay(ground, last):
@@ -109,13 +103,14 @@ def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[Interval, Options
                 continue
             interval = (chain.start, chain.stop)
             others = found.get(interval, ())
-            if len(others) < KEPT or _rank(estimate) < _rank(others[-1]):
-                found[interval] = tuple(sorted((*others, estimate), key=_rank)[:KEPT])
+            if len(others) < KEPT or rank(estimate) < rank(others[-1]):
+                found[interval] = tuple(sorted((*others, estimate), key=rank)[:KEPT])
     return found
 
 
-def _rank(estimate: Estimate) -> tuple[int, int, int]:
-    return estimate.cycles, estimate.ddr_bytes, estimate.sram_bytes
+def rank(estimate: Estimate) -> tuple[int, int, int]:
+    """The order of ways to cut one chain, the best first."""
+    return *estimate.price, estimate.sram_bytes
 
 
 def _may_pay(ground: Ground, last: int) -> bool:

@@ -11,7 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.chains import site_of
-from stages.compiler.cascade.choice import Ground, Interval, Options, best_intervals, choose
+from stages.compiler.cascade.choice import Ground, Interval, Options, best_intervals, choose, rank
+from stages.compiler.cascade.prices import ChainPrices, price_of
+from stages.compiler.cascade.replay import replayed
 from stages.compiler.cascade.stripes import striped
 from stages.compiler.cascade.weighing import Outcome, note
 from stages.compiler.cascading import Cascading
@@ -26,8 +28,11 @@ from stages.plan.instructions import DDR, Opcode, Plan
 from stages.plan.packing import Packing
 from stages.plan.timing import plan_cycles
 
-_TRIES = 4
-"""Times that cascades are chosen, at most: each time without those that didn't gain."""
+_TRIES = 12
+"""Times that cascades are chosen, at most: each time with closer prices, or without those that
+didn't gain."""
+_CLEAR = 0.9
+"""Of the price layer by layer: prices were never so far off the timed instructions."""
 Solved = tuple[Draft, Memory]
 
 
@@ -64,61 +69,71 @@ class Trial:
     assignment: Assignment
     layers: Solved
     outcomes: dict[Interval, Outcome] = field(default_factory=dict)
+    _found: Solved = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._found = self.layers
 
     def run(self) -> Solved:
         """The best memory decisions that were found, with what was weighed."""
-        ground = _ground(self.layers, self.assignment.spec)
-        options = best_intervals(ground, self.assignment.spec)
+        spec = self.assignment.spec
+        ground = _ground(self.layers, spec)
+        prices = ChainPrices(ground.site, spec, frozenset(ground.resident))
+        options = best_intervals(ground, prices)
         best, kept = self.layers, frozenset[Interval]()
         for _ in range(_TRIES):
             chosen = {item[0].interval: item for item in choose(ground, options)}
-            if not chosen:
-                break
-            tried = self._beside(chosen.values())
-            if tried is None:
-                del options[max(chosen)]
+            rough = [item for item, found in chosen.items() if not found[0].is_replayed]
+            for interval in rough:
+                exact = (replayed(item, prices) for item in options[interval])
+                options[interval] = tuple(sorted(exact, key=rank))
+            if rough:
                 continue
-            self._judge(chosen, tried)
-            losing = [item for item in chosen if not self.outcomes[item].is_kept]
-            if not losing:
-                best, kept = tried, frozenset(chosen)
+            losing = self._losing(chosen, ground)
+            if losing is None:
+                best, kept = self._found, frozenset(chosen)
                 break
             for interval in losing:
                 del options[interval]
-        else:
-            best, kept = self._gaining()
         return self._explained(best, kept)
+
+    def _losing(self, chosen: Mapping[Interval, Options], ground: Ground) -> list[Interval] | None:
+        """Those of the chosen ones that don't gain or find no place; None where all is well."""
+        tried = self._beside(chosen.values())
+        if tried is None:
+            return [max(chosen)]
+        losing = []
+        for interval, options in chosen.items():
+            if interval not in self.outcomes:
+                self.outcomes[interval] = self._outcome(options, tried, ground)
+            if not self.outcomes[interval].is_kept:
+                losing.append(interval)
+        self._found = tried
+        return losing or None
 
     def _beside(self, chosen: Collection[Options]) -> Solved | None:
         """Memory with these cascades; None where their buffers find no place."""
         best = [options[0] for options in chosen]
         cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
+        if not cascades:
+            return self.layers
         kept = frozenset(self.layers[1].resident)
         try:
             return self.assignment.beside(cascades, kept).run()
         except DoesNotFitError:
             return None
 
-    def _judge(self, chosen: Mapping[Interval, Options], tried: Solved) -> None:
-        """Time what hasn't been timed yet: a cascade is kept where its groups take fewer cycles by
-        themselves than layer by layer, or as many and fewer bytes."""
+    def _outcome(self, options: Options, tried: Solved, ground: Ground) -> Outcome:
+        """Whether a cascade gains: by the prices where they leave no doubt, else as its groups'
+        instructions run by themselves, in fewer cycles, or in as many and with fewer bytes."""
+        best = options[0]
+        alone = sum(ground.costs[number][0] for number in range(*best.interval))
+        if best.cycles < alone * _CLEAR:
+            size = sum(ground.costs[number][1] for number in range(*best.interval))
+            return Outcome(options, (alone, size), (best.cycles, best.ddr_bytes), True, "priced")
         spec = self.assignment.spec
-        for interval, options in chosen.items():
-            if interval not in self.outcomes:
-                alone, together = (_timed(item, interval, spec) for item in (self.layers, tried))
-                self.outcomes[interval] = Outcome(options, alone, together, together < alone)
-
-    def _gaining(self) -> tuple[Solved, frozenset[Interval]]:
-        """Where no choice gained as a whole: what gained of all that was tried, where it meets
-        nothing better."""
-        found: dict[Interval, Options] = {}
-        for (start, stop), item in sorted(
-            self.outcomes.items(), key=lambda entry: entry[1].stripes[0] - entry[1].layers[0]
-        ):
-            if item.is_kept and not any(start < end and begin < stop for begin, end in found):
-                found[start, stop] = item.options
-        tried = self._beside([found[interval] for interval in sorted(found)]) if found else None
-        return (self.layers, frozenset()) if tried is None else (tried, frozenset(found))
+        timed = [_timed(solved, best.interval, spec) for solved in (self.layers, tried)]
+        return Outcome(options, timed[0], timed[1], timed[1] < timed[0], "timed by themselves")
 
     def _explained(self, found: Solved, kept: Collection[Interval]) -> Solved:
         """The same with what was weighed."""
@@ -148,7 +163,7 @@ def _ground(layers: Solved, spec: HardwareSpec) -> Ground:
         for value, item in whole.items()
     }
     costs = {
-        number: (cycles, _least_bytes(works[number], resident.keys()))
+        number: price_of(cycles, _least_bytes(works[number], resident.keys()), spec)
         for number, cycles in memory.cycles.items()
     }
     capacity = spec.sram.size_bytes - spec.sram.reserved_bytes

@@ -11,13 +11,14 @@ from stages.recipe.explanation import Alternative, Weighed
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A cascade that was tried, the stripes that would have come next, and what its groups cost by
-    themselves, layer by layer and in stripes: cycles, and bytes to and from the DDR."""
+    """A cascade that was tried, the stripes that would have come next, what its groups cost layer
+    by layer and in stripes (cycles, and bytes to and from the DDR), and `how` that was found."""
 
     options: tuple[Estimate, ...]
     layers: tuple[int, int]
     stripes: tuple[int, int]
     is_kept: bool
+    how: str
 
     def weighed(self) -> Iterator[Weighed]:
         """One answer for each of its groups."""
@@ -35,7 +36,7 @@ class Outcome:
         names = ", ".join(work.group.name for work in self.options[0].chain.works)
         (cycles, size), (others, other_size) = self.stripes, self.layers
         return (
-            f"by themselves {names} take {cycles} cycles and {size} B of DRAM in stripes, "
+            f"{self.how}, {names} take {cycles} cycles and {size} B of DRAM in stripes, "
             f"{others} cycles and {other_size} B layer by layer"
         )
 
