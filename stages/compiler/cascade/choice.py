@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from math import inf
 
 from stages.compiler.cascade.chains import Site, axes_of
-from stages.compiler.cascade.prices import ChainPrices, Estimate
-from stages.hardware.spec import HardwareSpec
+from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
 
 LONGEST = 12
 """Groups in a chain, at most: more has not paid on any network that was tried."""
-_LAPS = (1.0, 3.0, inf)
+_LAPS = (1.0, 2.0, 4.0, inf)
 KEPT = 4
 """Stripes of an interval that are remembered: the cheapest, and what comes next."""
 Options = tuple[Estimate, ...]
 """Ways to cut one interval in stripes, the cheapest first."""
-Price = tuple[int, int]
-"""Cycles, then bytes to and from the DDR: of equal cycles the fewer bytes win."""
+Interval = tuple[int, int]
+"""Groups `[start, stop)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +50,16 @@ class Ground:
         return self.capacity_bytes - taken
 
 
-def choose(ground: Ground, spec: HardwareSpec) -> tuple[Options, ...]:
-    """The cascades that make the groups cheapest, in execution order."""
-    numbers = sorted(ground.site.works)
-    if not numbers:
-        return ()
-    options = best_intervals(ground, spec)
-    intervals = {
-        interval: (found[0].cycles, found[0].ddr_bytes) for interval, found in options.items()
-    }
-    cuts = cheapest_cuts(ground.costs, intervals, numbers[-1] + 1)
-    return tuple(options[interval] for interval in cuts)
+def choose(ground: Ground, options: Mapping[Interval, Options]) -> tuple[Options, ...]:
+    """The cascades that make the groups cheapest, of these options, in execution order."""
+    intervals = {interval: found[0].price for interval, found in options.items()}
+    count = max(ground.site.works, default=-1) + 1
+    return tuple(options[interval] for interval in cheapest_cuts(ground.costs, intervals, count))
 
 
 def cheapest_cuts(
-    costs: Mapping[int, Price], intervals: Mapping[tuple[int, int], Price], count: int
-) -> list[tuple[int, int]]:
+    costs: Mapping[int, Price], intervals: Mapping[Interval, Price], count: int
+) -> list[Interval]:
     """The cheapest partition of `[0, count)` into single groups (free where `costs` has none) and
     intervals, as the intervals that it takes; single groups are left out."""
     best: list[Price] = [(0, 0)]
@@ -96,10 +89,9 @@ def _plus(one: Price, other: Price) -> Price:
     return one[0] + other[0], one[1] + other[1]
 
 
-def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[tuple[int, int], Options]:
+def best_intervals(ground: Ground, prices: ChainPrices) -> dict[Interval, Options]:
     """For each interval of groups that can be a cascade, its cheapest ones that fit the SRAM."""
-    prices = ChainPrices(ground.site, spec, frozenset(ground.resident))
-    found: dict[tuple[int, int], Options] = {}
+    found: dict[Interval, Options] = {}
     for last in sorted(ground.site.works):
         if not _may_pay(ground, last):
             continue
@@ -111,13 +103,14 @@ def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[tuple[int, int], 
                 continue
             interval = (chain.start, chain.stop)
             others = found.get(interval, ())
-            if len(others) < KEPT or _rank(estimate) < _rank(others[-1]):
-                found[interval] = tuple(sorted((*others, estimate), key=_rank)[:KEPT])
+            if len(others) < KEPT or rank(estimate) < rank(others[-1]):
+                found[interval] = tuple(sorted((*others, estimate), key=rank)[:KEPT])
     return found
 
 
-def _rank(estimate: Estimate) -> tuple[int, int, int]:
-    return estimate.cycles, estimate.ddr_bytes, estimate.sram_bytes
+def rank(estimate: Estimate) -> tuple[int, int, int]:
+    """The order of ways to cut one chain, the best first."""
+    return *estimate.price, estimate.sram_bytes
 
 
 def _may_pay(ground: Ground, last: int) -> bool:

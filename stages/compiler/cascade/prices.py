@@ -16,16 +16,27 @@ from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, dependencies, streams
 from stages.compiler.tiling.tile_prices import TilePrices
 from stages.compiler.tiling.workload import Boxes, Workload
-from stages.hardware.cost import launch_cycles
+from stages.hardware.cost import compulsory_cycles, launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, SRAM
+from stages.recipe.decisions import Engine
 from stages.tensors import full_box
+
+Price = tuple[int, int]
+"""Cycles and a little for traffic, then bytes to and from the DDR."""
+_TRAFFIC_SHARE = 20  # of the time that bytes take on the DDR's port: what traffic itself costs
+
+
+def price_of(cycles: int, ddr_bytes: int, spec: HardwareSpec) -> Price:
+    """What a choice goes by: of ways that take nearly the same time the one that moves less."""
+    return cycles + compulsory_cycles(spec, ddr_bytes) // _TRAFFIC_SHARE, ddr_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """The cost of a chain in stripes: cycles, bytes to and from the DDR, bytes of SRAM that its
-    buffers take, and rows that each buffer should hold."""
+    buffers take, and rows that each buffer should hold. `is_replayed`: every part is priced, not
+    one round for all."""
 
     chain: Chain
     stripe: int
@@ -33,6 +44,13 @@ class Estimate:
     ddr_bytes: int
     sram_bytes: int
     wanted: Mapping[str, int]
+    price: Price
+    is_replayed: bool = False
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """The groups `[start, stop)` of the chain."""
+        return self.chain.start, self.chain.stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +201,7 @@ class _Walk:
     needed: dict[str, _Rows] = field(default_factory=dict)
     outside: dict[str, _Moved] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
-    compute: int = 0
+    compute: dict[Engine, int] = field(default_factory=dict)
     launches: int = 0
     loading: int = 0
     storing: int = 0
@@ -196,31 +214,35 @@ class _Walk:
         """Put a group before the chain."""
         site, prices = self.prices.site, self.prices.group(number, axis)
         work = prices.work
-        is_held = number != self.last and site.is_held(work.result, self.last + 1)
+        is_held = site.is_held(work.result, self.last + 1)
+        is_buffered = number != self.last and (is_held or work.result not in self.prices.resident)
         if number == self.last:
             rows = _Rows(self.stripe, Fraction(prices.extent, self.rounds))
         else:
             rows = self._rows(work.result, prices)
-        made = self._held(rows, prices) if is_held else ceil(rows.fresh)
+        made = self._buffered(rows, prices) if is_buffered else ceil(rows.fresh)
         cycles = prices.compute_cycles(made)
         if cycles is None or prices.compute_cycles(rows.most) is None:
             self.is_legal = False
             return
-        self.compute += self.rounds * cycles
-        self.launches += launch_cycles(self.prices.spec, work.group.engine)
+        engine = work.group.engine
+        self.compute[engine] = self.compute.get(engine, 0) + self.rounds * cycles
+        self.launches += launch_cycles(self.prices.spec, engine)
         self._constants(prices.fixed)
-        if is_held:
+        if is_buffered:
             self.outside.pop(work.result, None)
+            if not is_held:
+                self._store(prices.transfer(work.result, ceil(rows.fresh)), 0)
         elif work.result not in self.prices.resident:
-            self._store(prices.transfer(work.result, made))
+            self._store(prices.transfer(work.result, made), 2)
         self._operands(number, prices, made, rows)
 
     def _rows(self, value: str, prices: GroupPrices) -> _Rows:
         rows = self.needed[value]
         return _Rows(min(rows.most, prices.extent), min(rows.fresh, Fraction(prices.extent)))
 
-    def _held(self, rows: _Rows, prices: GroupPrices) -> int:
-        """Give a held result its buffer; returns the rows that are made in a round, on average."""
+    def _buffered(self, rows: _Rows, prices: GroupPrices) -> int:
+        """Give a result its buffer; returns the rows that are made in a round, on average."""
         value = prices.work.result
         if self.laps == inf:
             capacity = prices.extent
@@ -242,11 +264,11 @@ class _Walk:
         self.ddr_bytes += fixed.size_bytes
         self.sram_bytes += fixed.slot_bytes
 
-    def _store(self, moved: _Moved) -> None:
+    def _store(self, moved: _Moved, slots: int) -> None:
         self.storing += self.rounds * moved.cycles
         self.latency += self.rounds * moved.latency
         self.ddr_bytes += self.rounds * moved.size_bytes
-        self.sram_bytes += 2 * moved.slot_bytes
+        self.sram_bytes += slots * moved.slot_bytes
 
     def _operands(self, number: int, prices: GroupPrices, made: int, rows: _Rows) -> None:
         work, site = prices.work, self.prices.site
@@ -286,20 +308,25 @@ class _Walk:
         spec, outside = self.prices.spec, self.outside.values()
         loading = self.loading + sum(item.cycles for item in outside)
         latency = self.latency + sum(item.latency for item in outside)
+        ddr_bytes = self.ddr_bytes + sum(item.size_bytes for item in outside)
         steps = self.rounds * len(chain.works)
         if spec.dma.outstanding > 1:
             latency //= steps
         moving = loading + self.storing
+        compute = sum(self.compute.values())
+        # With rows to spare in the buffers, one engine goes on while the other reads.
+        longest = compute if self.laps < 2 else max(self.compute.values())
         if spec.driver.sync_mode is SyncMode.STRICT:
-            cycles = self.launches + self.compute + moving + latency
+            cycles = self.launches + compute + moving + latency
         else:
-            ramp = (self.compute + moving) // steps
-            cycles = self.launches + max(self.compute, moving) + ramp + latency
+            ramp = (compute + moving) // steps
+            cycles = self.launches + max(longest, moving) + ramp + latency
         return Estimate(
             chain,
             self.stripe,
             cycles,
-            self.ddr_bytes + sum(item.size_bytes for item in outside),
+            ddr_bytes,
             self.sram_bytes + sum(item.slot_bytes for item in outside),
-            {value: self.wanted[value] for value in chain.held},
+            {value: self.wanted[value] for value in self.wanted if value in chain.inner},
+            price_of(cycles, ddr_bytes, spec),
         )

@@ -304,6 +304,7 @@ class Assignment:
             value: _allocation(placed, SRAM, Lifetime.EPHEMERAL)
             for item in solution.cascades
             for value, placed in item.buffers.items()
+            if value in item.striped.chain.held
         }
         allocations |= self._ddr_allocations(
             [item for item in stores.values() if item.root not in solution.residents], roots
