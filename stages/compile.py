@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from stages.package import (
     file_facts,
     find_stored,
     keep_stored,
-    load_hashed,
+    mapped,
     observe_environment,
     plan_files,
     read_code,
@@ -254,8 +255,9 @@ def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
             where=str(path.parent),
             hint="run `recipe normalize MODEL --out DIR` first",
         )
-    data, facts = load_hashed(path)
     model = onnx.ModelProto()
-    model.ParseFromString(memoryview(data))  # type: ignore[arg-type]
+    with mapped(path) as data:
+        facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
+        model.ParseFromString(data)
     onnx.load_external_data_for_model(model, str(path.parent))
     return model, facts
