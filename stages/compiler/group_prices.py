@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from stages.compiler.support import device_type, engine_of, refusal
+from stages.compiler.support import device_type, engine_of, refusal, seed_of
 from stages.compiler.tiling.search import Search
 from stages.compiler.tiling.workload import Workload
 from stages.hardware.cost import launch_cycles, transfer_cost
@@ -42,7 +42,7 @@ class GroupPrices:
         """Estimated cycles of a group of operators, the launch included; None where no tile of it
         fits the device, or where it would be the host's. `engine`: where not the spec's own; a
         slice with engine `none` is a view, and costs what its gaps cost whoever reads it."""
-        seed = next((op for op in members if op.kind is not Kind.DEQUANTIZE), members[-1])
+        seed = seed_of(members)
         chosen = engine or engine_of(seed, self.spec)
         if chosen is Engine.NONE and seed.kind is not Kind.SLICE:
             return 0

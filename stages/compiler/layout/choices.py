@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from stages.compiler.support import POINTWISE
+from stages.compiler.support import POINTWISE, seed_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
@@ -35,10 +35,11 @@ class Choices:
     constants: frozenset[str]
 
     def of(self, group: Group, members: Sequence[Operator]) -> tuple[Layout, ...]:
-        """The layouts of a group, row-major first where it may be."""
+        """The layouts of a group; of those that cost the same the first is taken, which isn't
+        row-major: what follows a contraction keeps its layout."""
         if group.engine is Engine.HOST:
             return (ROW_MAJOR,)
-        seed = next(op for op in members if op.kind is not Kind.DEQUANTIZE or len(members) == 1)
+        seed = seed_of(members)
         result = self.types[members[-1].outputs[0]]
         if result.rank < LEAST_RANK:
             return (ROW_MAJOR,)
@@ -49,7 +50,7 @@ class Choices:
             return (ROW_MAJOR,)
         others = dict.fromkeys(self.spec.layouts.values())
         legal = [item for item in others if item != ROW_MAJOR and self._legal(item, members)]
-        return (ROW_MAJOR, *legal)
+        return (*legal, ROW_MAJOR)
 
     def sized(self, choice: Layout, tensor_type: TensorType, rank: int) -> Layout:
         """A choice as one value takes it that is read or made beside a result of `rank`."""

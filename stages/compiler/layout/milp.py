@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf, isfinite
 
 import numpy as np
@@ -61,7 +62,7 @@ def solve_program(problem: Problem) -> Solved | None:
     ordered = [place * tie for node in problem.costs for place in range(len(node))]
     binary = len(costs)
     rows = _Rows()
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in pairwise(starts):
         rows.add(((column, 1.0) for column in range(start, stop)), 1.0)
     for edge in problem.edges:
         pairs = [
@@ -96,9 +97,7 @@ def solve_program(problem: Problem) -> Solved | None:
     )
     if found.x is None:
         return None
-    chosen = tuple(
-        int(np.argmax(found.x[start:stop])) for start, stop in zip(starts, starts[1:], strict=False)
-    )
+    chosen = tuple(int(np.argmax(found.x[start:stop])) for start, stop in pairwise(starts))
     dual = found.mip_dual_bound if found.mip_dual_bound is not None else -inf
     # The ordering term is less than half a cycle, and all costs are whole.
     return Solved(chosen, float(np.floor(dual + _FEASIBILITY)))

@@ -122,7 +122,7 @@ class _Network:
     def _value(self, value: str, wants: list[tuple[int, tuple[Layout, ...]]]) -> None:
         maker = self.made.get(value, OUTSIDE)
         held = self.draft.graph.types[value]
-        given = (ROW_MAJOR,)
+        given: tuple[Layout, ...] = (ROW_MAJOR,)
         if maker != OUTSIDE:
             given = tuple(self.choices.result(option, held) for option in self.options[maker])
         if len(set(given)) == 1 and all(set(wanted) == set(given) for _, wanted in wants):

@@ -103,6 +103,9 @@ class Rewriting:
             layout = self.layouts.get(output, ROW_MAJOR)
             if layout == ROW_MAJOR:
                 continue
+            if same_bytes(self.types[output], layout, ROW_MAJOR):
+                del self.layouts[output]
+                continue
             inner = _fresh(f"{output}.{layout}", self.types)
             self.types[inner] = self.types[output]
             self.layouts[inner] = layout

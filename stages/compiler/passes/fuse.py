@@ -56,7 +56,7 @@ class Fuse:
         groups: list[Group] = []
         for operator in [*seeds, *leftovers]:
             if operator.name not in grower.claimed:
-                groups.append(grower.grow(operator))
+                groups.append(grower.dot_product(operator) or grower.grow(operator))
         return in_dataflow_order(draft, groups).with_weighed(grower.weighed)
 
 
@@ -94,6 +94,36 @@ class _Grower:
         if not bare:
             return self._claim(seed, [seed], engine, "")
         return self._claim(seed, [seed], Engine.HOST, reason if self._prologue([seed]) else bare)
+
+    def dot_product(self, product: Operator) -> Group | None:
+        """A product with the sum that alone reads it, and what follows: nothing of the product is
+        stored. One operand of it must be as large as it is: what the unit reads is its price."""
+        if product.kind is not Kind.MUL or product.outputs[0] in self.graph.outputs:
+            return None
+        readers = self.consumers[product.outputs[0]]
+        shape = self.graph.types[product.outputs[0]].shape
+        if len(readers) != 1 or readers[0].kind is not Kind.REDUCE_SUM:
+            return None
+        (total,) = readers
+        whole = any(self.graph.types[value].shape == shape for value in product.operands)
+        on_vector = all(engine_of(op, self.spec) is Engine.VECTOR for op in (product, total))
+        summed = [self._type(value) for value in total.outputs]
+        if not (whole and on_vector) or total.name in self.claimed:
+            return None
+        if refusal(total, summed, summed[0], self.spec):
+            return None
+        factors = self._with_feeders([product])
+        chain, end = self._chain(total, Engine.VECTOR)
+        refused: list[Alternative] = []
+        for length in range(len(chain), 0, -1):
+            members = [*factors, *chain[:length]]
+            prologue = self._prologue(members)
+            reason = self._refusal(members, prologue)
+            refused.append(Alternative(_chain_name(members), None, reason))
+            if not reason:
+                self._explain(total, members, refused[:-1], end)
+                return self._claim(total, [*prologue, *members], Engine.VECTOR, "")
+        return None
 
     def _claim(
         self, seed: Operator, members: Sequence[Operator], engine: Engine, reason: str

@@ -32,7 +32,7 @@ class AssignLayouts:
         answer = self.solving.answer(found.problem)
         rewriting = Rewriting(draft, choices, found.layouts(answer.chosen))
         laid_out = rewriting.run()
-        if all(len(options) == 1 for options in found.choices) and not rewriting.conversions:
+        if all(len(options) == 1 for options in found.choices):
             return laid_out
         weighed = _weighed(found, answer, rewriting.conversions)
         return laid_out.with_notes([_note(found, answer)]).with_weighed([weighed])

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from stages.compiler.draft import Draft, GraphEditor
-from stages.compiler.group_prices import GroupPrices, structure
-from stages.compiler.small_gemms.siblings import Sibling, families, merge
+from stages.compiler.group_prices import GroupPrices
+from stages.compiler.small_gemms.dots import has_one_row, macs, to_dots
+from stages.compiler.small_gemms.regroup import regroup, widths
+from stages.compiler.small_gemms.siblings import Sibling, families, feeders_of, merge, tail_of
+from stages.compiler.small_gemms.weighing import Weigher
 from stages.compiler.support import engine_of
+from stages.hardware.cost import contraction_cycles, vector_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
+from stages.tensors import DType
 
 _QUESTION = "small_gemm"
 _WORTH_IT = 0.98
@@ -22,7 +28,9 @@ _WORTH_IT = 0.98
 
 @dataclass(frozen=True, slots=True)
 class SmallGemms:
-    """Siblings become one contraction: the operand is read once, the array is filled better.
+    """Siblings become one contraction: their operand is read once, and the array is filled better.
+    Narrow groups of a convolution become wider ones with a mask. A product of one row becomes a
+    dot product of the vector unit.
 
     Runs on the finished arithmetic, quantisation included, before groups are made.
     """
@@ -31,91 +39,175 @@ class SmallGemms:
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Weigh each form of each small GEMM, and take the cheapest."""
-        return _Weighing(draft, spec).run()
+        weighing = _Weighing(spec, Weigher(spec, GroupPrices(spec)))
+        for step in (weighing.siblings, weighing.groups, weighing.dots):
+            draft = step(draft)
+        return draft.with_weighed(weighing.weighed).with_notes(weighing.notes)
 
 
 @dataclass(slots=True)
 class _Weighing:
-    draft: Draft
     spec: HardwareSpec
-    prices: GroupPrices = field(init=False)
-    decided: dict[object, tuple[int | None, int | None]] = field(default_factory=dict)
+    weigher: Weigher
+    decided: dict[object, tuple[tuple[str, int | None], ...]] = field(default_factory=dict)
     weighed: list[Weighed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.prices = GroupPrices(self.spec)
-
-    def run(self) -> Draft:
-        draft = self._merge_siblings(self.draft)
-        return draft.with_weighed(self.weighed).with_notes(self.notes)
-
-    def _merge_siblings(self, draft: Draft) -> Draft:
+    def siblings(self, draft: Draft) -> Draft:
+        """Merge what reads one operand."""
         editor = GraphEditor(draft)
         for family in list(families(editor)):
-            apart, joined = self._compared(family, draft, editor)
-            if apart is None and joined is None:
-                continue
-            taken = joined is not None and (apart is None or joined < apart * _WORTH_IT)
-            self._note(family, apart, joined, taken)
-            if taken:
+            key = tuple(self.weigher.likeness(item.members, editor) for item in family)
+            if key not in self.decided:
+                trial = GraphEditor(draft)
+                joined = [op for group in merge(family, trial) for op in group]
+                apart = [op for item in family for op in item.members]
+                self.decided[key] = (
+                    ("separate", self.weigher.cycles(apart, editor)),
+                    ("merged", self.weigher.cycles(joined, trial)),
+                )
+            if self._settle(_names(family), self.decided[key], _merging(family)) == "merged":
                 merge(family, editor)
         return editor.finish()
 
-    def _compared(
-        self, family: Sequence[Sibling], draft: Draft, editor: GraphEditor
-    ) -> tuple[int | None, int | None]:
-        """Cycles of a family apart and as one; layers that repeat are compared once."""
-        constants = frozenset(editor.constants)
-        key = tuple(_likeness(item, editor, constants) for item in family)
-        if key not in self.decided:
-            trial = GraphEditor(draft)
-            joined = self._sum(merge(family, trial), trial)
-            self.decided[key] = self._sum([item.members for item in family], editor), joined
-        return self.decided[key]
+    def groups(self, draft: Draft) -> Draft:
+        """Widen the groups of convolutions."""
+        editor = GraphEditor(draft)
+        for operator in draft.graph.operators:
+            choices = self._promising(operator, editor)
+            if not choices:
+                continue
+            members = _members(operator, editor)
+            key = "groups", self.weigher.likeness(members, editor)
+            if key not in self.decided:
+                found = [("as they are", self.weigher.cycles(members, editor))]
+                for together in choices:
+                    trial = GraphEditor(draft)
+                    wider = regroup(operator, together, trial)
+                    cost = self.weigher.cycles(_members(wider, trial), trial)
+                    found.append((f"{together} as one", cost))
+                self.decided[key] = tuple(found)
+            groups = operator.integer("group")
+            taken = self._settle([operator.name], self.decided[key], f"of {groups} groups")
+            if taken != "as they are":
+                regroup(operator, int(taken.split()[0]), editor)
+        return editor.finish()
 
-    def _sum(self, groups: Sequence[Sequence[Operator]], editor: GraphEditor) -> int | None:
-        """Cycles of groups, one after the other; None where one can't run on the device."""
-        constants = frozenset(editor.constants)
-        found = [
-            self.prices.cycles(group, editor.types, constants, self._engine(group, editor))
-            for group in groups
-        ]
-        costs = [cost for cost in found if cost is not None]
-        return sum(costs) if len(costs) == len(found) else None
+    def dots(self, draft: Draft) -> Draft:
+        """Products of one row on the vector unit."""
+        editor = GraphEditor(draft)
+        for operator in draft.graph.operators:
+            if operator.name not in editor.operators or not self._is_slow_row(operator, editor):
+                continue
+            operator = editor.operators[operator.name]
+            members = _members(operator, editor)
+            key = "dots", self.weigher.likeness(members, editor)
+            tail = _tail(operator, editor)
+            if key not in self.decided:
+                trial = GraphEditor(draft)
+                made = to_dots(operator, tail, trial)
+                self.decided[key] = (
+                    ("array", self.weigher.cycles(members, editor)),
+                    ("vector", self.weigher.cycles(_with_feeders(made, trial), trial)),
+                )
+            if self._settle([operator.name], self.decided[key], "one row") == "vector":
+                to_dots(operator, tail, editor)
+        return editor.finish()
 
-    def _engine(self, group: Sequence[Operator], editor: GraphEditor) -> Engine | None:
-        """None, the view, for a slice that only groups of the device read."""
-        if group[0].kind is not Kind.SLICE or group[0].outputs[0] in editor.outputs:
-            return None
-        readers = [editor.operators[name] for name in editor.readers[group[0].outputs[0]]]
-        on_host = any(engine_of(reader, self.spec) is Engine.HOST for reader in readers)
-        return None if on_host else Engine.NONE
+    def _promising(self, operator: Operator, editor: GraphEditor) -> list[int]:
+        """The widths of groups that would spare the array cycles, the best first; at most two."""
+        found = list(widths(operator, editor))
+        if not found or engine_of(operator, self.spec) is not Engine.TENSOR_CORE:
+            return []
+        present = self._array_cycles(operator, 1, editor)
+        costs = {together: self._array_cycles(operator, together, editor) for together in found}
+        better = [item for item in found if costs[item] < present * _WORTH_IT]
+        return sorted(better, key=costs.__getitem__)[:2]
 
-    def _note(
-        self, family: Sequence[Sibling], apart: int | None, joined: int | None, taken: bool
-    ) -> None:
-        names = ", ".join(item.seed.name for item in family)
-        widths = " + ".join(str(item.width) for item in family)
-        alternatives = (
-            Alternative("separate", apart, f"{len(family)} groups"),
-            Alternative("merged", joined, f"n = {widths}, a slice for each"),
+    def _array_cycles(self, operator: Operator, together: int, editor: GraphEditor) -> int:
+        """Cycles of a whole grouped convolution on the array."""
+        result, weights = (
+            editor.types[value].shape for value in (operator.outputs[0], operator.inputs[1])
         )
-        subject = f"{family[0].seed.name}.siblings" if taken else family[0].seed.name
-        self.weighed.append(
-            Weighed(
-                subject,
-                _QUESTION,
-                alternatives,
-                "merged" if taken else "separate",
-                f"{names} read one operand; cycles of their groups, one after the other",
-            )
+        groups, taps = operator.integer("group") // together, prod(weights[2:])
+        return contraction_cycles(
+            self.spec.tensor_core,
+            result[0] * prod(result[2:]),
+            result[1] // groups,
+            taps * weights[1] * together,
+            groups,
+            taps,
+            self._multiplied(operator, editor),
         )
-        if taken:
-            self.notes.append(f"{names} are one contraction of n = {widths}")
+
+    def _is_slow_row(self, operator: Operator, editor: GraphEditor) -> bool:
+        """Whether the vector unit alone would do a product of one row before the array."""
+        if operator.kind not in (Kind.MATMUL, Kind.CONV) or not has_one_row(operator, editor):
+            return False
+        if engine_of(operator, self.spec) is not Engine.TENSOR_CORE:
+            return False
+        count, dtype = macs(operator, editor), self._multiplied(operator, editor)
+        if dtype not in self.spec.tensor_core.macs_per_cycle or not count:
+            return False
+        array = self._row_cycles(operator, dtype, editor)
+        kinds = (Kind.MUL, Kind.REDUCE_SUM)
+        return vector_cycles(self.spec.vector, kinds, count, dtype.size_bytes) < array
+
+    def _row_cycles(self, operator: Operator, dtype: DType, editor: GraphEditor) -> int:
+        a, b = (editor.types[value].shape for value in operator.inputs[:2])
+        if operator.kind is Kind.CONV:
+            m, n, k, groups = 1, b[0], b[1], 1
+        else:
+            result = editor.types[operator.outputs[0]].shape
+            m, n, k, groups = a[-2], b[-1], a[-1], prod(result[:-2])
+            if prod(b[:-2]) == 1:
+                m, groups = m * groups, 1
+        return contraction_cycles(self.spec.tensor_core, m, n, k, groups, 1, dtype)
+
+    def _multiplied(self, operator: Operator, editor: GraphEditor) -> DType:
+        """The type in which the array would multiply: that before any dequantize."""
+        producer = editor.producer(operator.inputs[0])
+        if producer is not None and producer.kind is Kind.DEQUANTIZE:
+            return DType.I8 if editor.types[producer.inputs[0]].dtype.size_bytes == 1 else DType.I16
+        held = editor.types[operator.inputs[0]].dtype
+        return self.spec.float_dtype or held if held.is_float else held
+
+    def _settle(
+        self, names: Sequence[str], found: Sequence[tuple[str, int | None]], remark: str
+    ) -> str:
+        """Take the cheapest form, the present one (the first) where no other is clearly cheaper."""
+        (present, cost), *others = found
+        open_ones = [(price, name) for name, price in others if price is not None]
+        best, name = min(open_ones, default=(0, present))
+        if cost is not None and best >= cost * _WORTH_IT:
+            name = present
+        if len(open_ones) or cost is not None:
+            alternatives = tuple(Alternative(word, price) for word, price in found)
+            bound = f"{remark}: cycles of their groups, one after the other"
+            self.weighed.append(Weighed(names[0], _QUESTION, alternatives, name, bound))
+        if name != present:
+            self.notes.append(f"{', '.join(names)}: {name}, {remark}")
+        return name
 
 
-def _likeness(item: Sibling, editor: GraphEditor, constants: frozenset[str]) -> object:
-    values = dict.fromkeys(value for op in item.members for value in (*op.operands, *op.outputs))
-    types = {value: editor.types[value] for value in values}
-    return structure(item.members, types, constants)
+def _names(family: Sequence[Sibling]) -> list[str]:
+    return [item.seed.name for item in family]
+
+
+def _merging(family: Sequence[Sibling]) -> str:
+    return f"n = {' + '.join(str(item.width) for item in family)}"
+
+
+def _tail(operator: Operator, editor: GraphEditor) -> list[Operator]:
+    followers, quantize = tail_of(operator, editor)
+    return [*followers, *([quantize] if quantize is not None else [])]
+
+
+def _members(operator: Operator, editor: GraphEditor) -> list[Operator]:
+    return [*feeders_of(operator, editor), operator, *_tail(operator, editor)]
+
+
+def _with_feeders(operators: Sequence[Operator], editor: GraphEditor) -> list[Operator]:
+    """Operators with the dequantizes that they read."""
+    found = {op.name: op for each in operators for op in feeders_of(each, editor)}
+    return list({**found, **{op.name: op for op in operators}}.values())

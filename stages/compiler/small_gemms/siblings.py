@@ -100,11 +100,10 @@ def sibling_of(operator: Operator, editor: GraphEditor) -> Sibling | None:
     bias = _bias(name, width, editor) if name else None
     if weights is None or (name and bias is None):
         return None
-    feeders = [editor.producer(value) for value in operator.operands]
-    followers, quantize = _tail(operator, editor)
+    followers, quantize = tail_of(operator, editor)
     return Sibling(
         operator,
-        tuple(item for item in feeders if item is not None and item.kind is Kind.DEQUANTIZE),
+        feeders_of(operator, editor),
         followers,
         quantize,
         weights,
@@ -112,6 +111,12 @@ def sibling_of(operator: Operator, editor: GraphEditor) -> Sibling | None:
         axis,
         channel,
     )
+
+
+def feeders_of(operator: Operator, editor: GraphEditor) -> tuple[Operator, ...]:
+    """The dequantizes that an operator reads."""
+    makers = [editor.producer(value) for value in dict.fromkeys(operator.operands)]
+    return tuple(op for op in makers if op is not None and op.kind is Kind.DEQUANTIZE)
 
 
 def merge(family: Sequence[Sibling], editor: GraphEditor) -> tuple[tuple[Operator, ...], ...]:
@@ -214,7 +219,9 @@ def _bias(value: str, width: int, editor: GraphEditor) -> Stored | None:
     return replace(stored, data=np.broadcast_to(stored.data.reshape(-1), (width,)))
 
 
-def _tail(operator: Operator, editor: GraphEditor) -> tuple[tuple[Operator, ...], Operator | None]:
+def tail_of(
+    operator: Operator, editor: GraphEditor
+) -> tuple[tuple[Operator, ...], Operator | None]:
     """The functions of one value behind a contraction, and the quantize at their end."""
     followers: list[Operator] = []
     value = operator.outputs[0]

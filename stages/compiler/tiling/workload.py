@@ -8,7 +8,7 @@ from functools import cached_property
 from math import gcd, lcm, prod
 
 from stages.compiler.draft import Draft
-from stages.compiler.support import CONTRACTIONS
+from stages.compiler.support import CONTRACTIONS, seed_of
 from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whole_axes
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
@@ -51,10 +51,7 @@ class Workload:
     @cached_property
     def seed(self) -> Operator:
         """The operator that does the work."""
-        for member in self.members:
-            if member.kind is not Kind.DEQUANTIZE:
-                return member
-        return self.members[-1]
+        return seed_of(self.members)
 
     @cached_property
     def result(self) -> str:
@@ -206,6 +203,9 @@ def work_signature(work: Workload, resident: frozenset[str]) -> object:
 
 def _product(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:
     if seed.kind is Kind.MATMUL:
+        if prod(w[:-2]) == 1:
+            # One right operand for all of the batch: its rows are those of one product.
+            return Product(prod(out[:-1]), out[-1], x[-1], 1, 1)
         return Product(out[-2], out[-1], x[-1], prod(out[:-2]), 1)
     if seed.kind is Kind.CONV_TRANSPOSE:
         groups = seed.integer("group")
