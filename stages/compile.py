@@ -11,13 +11,12 @@ from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, unde
 from stages.compiler.draft import Pass
 from stages.compiler.pipeline import begin, decide_all, decisions, rewrites
 from stages.compiler.progress import Progress
-from stages.compiler.quantization import load_quantization
 from stages.compiler.reuse import facts_of, reused, to_store
 from stages.errors import InputError
 from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.quantization_copy import QUANTIZATION_FILE
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from stages.package import (
     CompileEnvironment,
     Contents,
@@ -37,6 +36,7 @@ from stages.package import (
     write_stopped,
 )
 from stages.plan.packing import pack
+from stages.quantizer import Decided, Subject, decide, load_settings
 from stages.recipe.onnx_import import import_model
 from stages.version import COMPILER_VERSION
 
@@ -89,10 +89,11 @@ def compile_model(
     package is the same whether or not decisions were found to use again.
 
     Raises:
-        InputError: the folder holds no normalised model, the quantisation file is for another
-            model, what to start from is wrong, or the package can't be written.
+        InputError: the folder holds no normalised model, the quantisation file or the inputs that
+            it names are wrong or for another model, what to start from is wrong, or the package
+            can't be written.
         HardwareSpecError: the spec is wrong.
-        CompileError: no recipe for this device exists.
+        CompileError: no recipe for this device exists, or none within the accuracy limit.
         PackageError: the package to use again is none.
     """
     watch = Stopwatch.start()
@@ -125,7 +126,7 @@ def compile_until(
     Raises:
         InputError: as `compile_model`; there is no such pass; the folder can't be written.
         HardwareSpecError: the spec is wrong.
-        CompileError: no recipe for this device exists.
+        CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
     inputs = _read(normalized_dir, hardware, quantization, start_from)
     progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
@@ -139,6 +140,7 @@ class _Inputs:
     spec: HardwareSpec
     model: Path
     quantization: Path | None
+    decided: Decided
     progress: Progress
     first: tuple[Pass, ...]
     then: tuple[Pass, ...]
@@ -150,14 +152,19 @@ def _read(
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
     graph, constants = import_model(_read_model(model_path))
+    samples_path = normalized_dir / SAMPLES_FILE
+    samples = load_samples(samples_path)
+    sample = samples[0] if samples else None
     quantization = quantization or _own_quantization(normalized_dir)
-    ranges = load_quantization(quantization, graph) if quantization is not None else None
-    samples = load_samples(normalized_dir / SAMPLES_FILE)
+    decided = Decided()
+    if quantization is not None:
+        subject = Subject(model_path, graph, constants, spec, samples_path, sample)
+        decided = decide(load_settings(quantization, graph), subject)
     progress = begin(graph, constants, spec)
-    first, then = rewrites(ranges, samples[0] if samples else None), decisions()
+    first, then = rewrites(decided.quantization, sample), decisions()
     if start_from is not None:
         progress = resumed(read_stopped(start_from), (*first, *then), spec)
-    return _Inputs(spec, model_path, quantization, progress, first, then)
+    return _Inputs(spec, model_path, quantization, decided, progress, first, then)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
@@ -214,6 +221,7 @@ def _manifest(inputs: _Inputs) -> Manifest:
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
+        quantization_data_sha256=inputs.decided.data_sha256,
     )
 
 
