@@ -21,12 +21,13 @@ _LEAST_DEVIATION = 0.25
 
 @dataclass(frozen=True, slots=True)
 class LowerLayerNorm:
-    """A layer normalisation of quantised values becomes four groups: the mean, the mean square of
-    what is left, its root's reciprocal, and the result, with int16 between them.
+    """A layer normalisation of quantised values becomes five groups: the mean, the squares of what
+    is left, their mean, its root's reciprocal, and the result, with int16 between them.
 
-    The ranges of those follow from the operand's: deviations are at most its range wide, and a
-    row whose standard deviation is less than a quarter of the operand's step holds nothing but
-    rounding, which bounds the reciprocal.
+    The ranges of those follow from the operand's: deviations are at most its range wide, their
+    mean square a quarter of its square (Popoviciu's inequality). A row whose standard deviation is
+    less than a quarter of the operand's step holds nothing but rounding, which bounds the
+    reciprocal.
     """
 
     name: str = "lower_layer_norm"
@@ -84,6 +85,9 @@ class _Lowering:
         square = self.op(Kind.MUL, (centred, centred), self.type.shape)
         square = self.stored(square, 0.0, levels * levels)
         variance = self.op(Kind.REDUCE_MEAN, (square,), self.rows, average)
+        # Stored before the root, which acts on few elements: behind the mean in one group it
+        # would be charged for all that the mean reads.
+        variance = self.stored(variance, 0.0, levels * levels / 4)
         epsilon = self.norm.number("epsilon")
         shifted = self.op(Kind.ADD, (variance, self.number(epsilon)), self.rows)
         root = self.op(Kind.SQRT, (shifted,), self.rows)
