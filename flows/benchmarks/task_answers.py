@@ -25,7 +25,7 @@ class Boxes:
     boxes: tuple[Box, ...]
 
     def agrees(self, other: Boxes) -> bool:
-        """Each box of either has one of the other that covers it: intersection over union >= 0.5."""
+        """Each box of either has one of the other whose intersection over union is >= 0.5."""
         return _covered(self.boxes, other.boxes) and _covered(other.boxes, self.boxes)
 
 

@@ -26,50 +26,11 @@ _MEAN = np.array([0.485, 0.456, 0.406], np.float32)[:, None, None]
 _DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)[:, None, None]
 _PADDING = 256  # the token behind a file's end
 _RATE = 16_000
-_WORDS = [
-    "total",
-    "amount",
-    "invoice",
-    "date",
-    "order",
-    "ship",
-    "to",
-    "customer",
-    "street",
-    "model",
-    "power",
-    "input",
-    "output",
-    "speed",
-    "volt",
-    "table",
-    "report",
-    "market",
-    "paper",
-    "house",
-    "water",
-    "light",
-    "garden",
-    "winter",
-    "summer",
-    "north",
-    "south",
-    "river",
-    "signal",
-    "number",
-    "second",
-    "minute",
-    "system",
-    "value",
-    "error",
-    "begin",
-    "return",
-    "import",
-    "class",
-    "public",
-    "static",
-    "void",
-]
+_WORDS = tuple(
+    "total amount invoice date order ship to customer street model power input output speed volt "  # noqa: SIM905
+    "table report market paper house water light garden winter summer north south river signal "
+    "number second minute system value error begin return import class public static void".split()
+)
 
 
 def text_line(seed: int, types: Types) -> Sample:
@@ -167,7 +128,7 @@ def _write(page: Image.Image, place: tuple[int, int], words: str, size: int, ink
 
     font = ImageFont.load_default(size=size)
     ImageDraw.Draw(page).text(place, words, fill=ink, font=font)
-    return place[0] + round(font.getlength(words))
+    return place[0] + round(float(font.getlength(words)))
 
 
 def _line(random: np.random.Generator, height: int, width: int) -> NDArray[np.uint8]:

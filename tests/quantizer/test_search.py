@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages.quantizer.closeness import Closeness
-from stages.quantizer.search import MAX_DROPS, Found, Kept, fewest_in_float
+from stages.quantizer.search import MAX_DROPS, Found, Judge, Kept, fewest_in_float
 
 noises = st.lists(st.integers(0, 1000), min_size=1, max_size=9)
 
