@@ -257,10 +257,10 @@ class Search:
                 continue
             if needs[other] > offset:
                 needs[other] = 0
+            alignment = self.alignments[other]
+            lifted = -(-top // alignment) * alignment
             bound = bounds[other]
-            if bound <= top:
-                alignment = self.alignments[other]
-                lifted = -(-top // alignment) * alignment
+            if bound <= lifted:
                 state.carried[other] = True
                 if lifted > bound:
                     if self.fixed[other] is not None:

@@ -8,7 +8,7 @@ AAAI 1998, on such heavy tails), and the steps wasted stay in proportion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stages.memory_planner.greedy import ORDERS, first_fit
 from stages.memory_planner.infeasibility import find_proof, names_in_words

@@ -41,11 +41,11 @@ class Strategy:
 # Which strategies stand first was chosen by their steps on MiniMalloc's eleven instances.
 PORTFOLIO = (
     Strategy(Focus.LOWEST_BUFFER, (Feature.TOTAL, Feature.WIDTH, Feature.AREA)),
-    Strategy(Focus.LOWEST_SECTION, (Feature.AREA, Feature.WIDTH)),
+    Strategy(Focus.LOWEST_SECTION, (Feature.TOTAL, Feature.AREA, Feature.WIDTH)),
     Strategy(Focus.LOWEST_SECTION, (Feature.TOTAL, Feature.WIDTH, Feature.AREA)),
-    Strategy(Focus.LOWEST_BUFFER, (Feature.TOTAL, Feature.SECTIONS, Feature.AREA)),
+    Strategy(Focus.LOWEST_BUFFER, (Feature.SECTIONS, Feature.TOTAL, Feature.AREA)),
     Strategy(Focus.FULLEST_SECTION, (Feature.TOTAL, Feature.WIDTH, Feature.AREA)),
-    Strategy(Focus.FULLEST_SECTION, (Feature.SIZE, Feature.WIDTH)),
+    Strategy(Focus.LOWEST_BUFFER, (Feature.OVERLAPS, Feature.AREA)),
 )
 
 

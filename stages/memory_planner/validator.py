@@ -22,9 +22,8 @@ def faults(problem: Problem, solution: Solution) -> tuple[str, ...]:
         placed.append((offset, buffer))
         found += _faults_alone(buffer, offset, problem.capacity_bytes)
     known = {buffer.name for buffer in problem.buffers}
-    found += [
-        f"an offset for {name}, which is no buffer" for name in solution.offsets if name not in known
-    ]
+    strangers = [name for name in solution.offsets if name not in known]
+    found += [f"an offset for {name}, which is no buffer" for name in strangers]
     return (*found, *_collisions(placed))
 
 
