@@ -13,9 +13,10 @@ from stages.compiler.emit.moves import in_layout, slice_moves
 from stages.compiler.emit.packing import Packing
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, whole_region
-from stages.compiler.emit.synchronize import Synchronizer
+from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.memory.assign import Memory
+from stages.compiler.schedule.reorder import scheduled
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, steps
 from stages.compiler.tiling.workload import Workload
@@ -216,27 +217,24 @@ class PlanEmitter:
 
     def _finish(self) -> Plan:
         queues = _queues(self.spec)
-        instructions = Synchronizer(queues).synchronized(self.program.written)
+        done = scheduled(self.program, self.constants, queues, self.spec)
+        instructions = synchronized(done.written, done.predecessors, queues)
         graph = self.draft.graph
         return Plan(
             hardware=self.spec.name,
             queues=queues,
             kernels=tuple(self.program.kernels.kernels),
-            buffers=tuple(self._buffers(instructions)),
+            buffers=tuple(self._buffers(done.written, instructions)),
             inputs=tuple(Binding(value, self._value(value).region) for value in graph.inputs),
             outputs=tuple(Binding(value, self._value(value).region) for value in graph.outputs),
             constants=tuple(self.constants),
             instructions=tuple(instructions),
         )
 
-    def _buffers(self, instructions: list[Instruction]) -> list[Buffer]:
+    def _buffers(self, written: list[Written], instructions: list[Instruction]) -> list[Buffer]:
         """Every place with its live range; what a run starts or ends with lives all along."""
-        touches = _touches(self.program.written, instructions)
-        places = {
-            place.name: place
-            for item in self.program.written
-            for place in (*item.reads, *item.writes)
-        }
+        touches = _touches(written, instructions)
+        places = {place.name: place for item in written for place in (*item.reads, *item.writes)}
         for value in (*self.draft.graph.inputs, *self.draft.graph.outputs):
             place = self._value(value).place
             places.setdefault(place.name, place)

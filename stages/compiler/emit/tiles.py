@@ -211,7 +211,8 @@ class TileEmitter:
 
 def _slot_place(placed: Placed) -> Place:
     request = placed.request
-    return Place(request.name, SRAM, placed.address, request.size_bytes, Lifetime.EPHEMERAL)
+    size, lifetime = request.size_bytes, Lifetime.EPHEMERAL
+    return Place(request.name, SRAM, placed.address, size, lifetime, is_slot=True)
 
 
 def _opcode(work: Workload) -> Opcode:

@@ -8,18 +8,21 @@ from dataclasses import dataclass, field, replace
 from stages.compiler.draft import Draft
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
+from stages.compiler.memory.residency import choose_residents
 from stages.compiler.support import placement_alignment
+from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import Stream, dependencies, streams
-from stages.compiler.tiling.workload import Workload, workload
+from stages.compiler.tiling.workload import Workload, work_signature, workload
 from stages.errors import DoesNotFitError
+from stages.hardware.cost import transfer_cost
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
+from stages.recipe.graph import Operator
 
 _TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 _SHRINK = 7 / 8
-_ROOM_SHARE = 0.4  # of the SRAM that residency leaves to the tiles of each group, where they ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,10 @@ class Assignment:
     works: dict[int, Workload] = field(default_factory=dict)
     memo: dict[object, Priced | None] = field(default_factory=dict)
     searches: dict[object, Search] = field(default_factory=dict)
+    catalogues: dict[int, Catalogue] = field(default_factory=dict)
+    signatures: dict[int, int] = field(default_factory=dict)
+    kinds: dict[object, int] = field(default_factory=dict)
+    operators: Mapping[str, Operator] = field(default_factory=dict)
 
     def run(self) -> tuple[Draft, Memory]:
         """The draft with tiles and allocations, and where its tiles lie.
@@ -57,9 +64,9 @@ class Assignment:
         Raises:
             DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
         """
-        operators = {op.name: op for op in self.draft.graph.operators}
+        self.operators = {op.name: op for op in self.draft.graph.operators}
         self.works = {
-            number: workload(self.draft, group, operators)
+            number: workload(self.draft, group, self.operators)
             for number, group in enumerate(self.draft.recipe.groups)
             if group.engine in _TILED
         }
@@ -75,46 +82,78 @@ class Assignment:
     def _choose_residents(
         self, stores: Mapping[str, Storage], roots: Mapping[str, str]
     ) -> dict[str, Storage]:
-        """Values to keep in the SRAM: the most traffic saved for each byte and group first."""
+        """Values to keep in the SRAM: those that make the whole cheapest by estimate."""
         capacity = self._capacity()
-        count = len(self.draft.recipe.groups)
-        room = [self._room(number) for number in range(count)]
         tables = {roots[table] for work in self.works.values() for table in work.tables}
         candidates = [
             item
             for item in stores.values()
-            if not item.crosses and item.root not in tables and 0 < item.size_bytes <= capacity // 2
+            if not item.crosses and item.root not in tables and 0 < item.size_bytes <= capacity
         ]
-        chosen: dict[str, Storage] = {}
-        for item in sorted(candidates, key=_worth, reverse=True):
-            span = range(item.start, item.stop)
-            if all(room[number] >= item.size_bytes for number in span):
-                chosen[item.root] = item
-                for number in span:
-                    room[number] -= item.size_bytes
-        return chosen
+        touched = {
+            number: {value: roots[value] for value in (*work.operands, work.result)}
+            for number, work in self.works.items()
+        }
 
-    def _room(self, number: int) -> int:
-        """Bytes that residents may take while a group runs."""
-        capacity = self._capacity()
-        if number not in self.works:
-            return capacity
-        smallest = self._search(number, frozenset(), None)
-        best = self._search(number, frozenset(), capacity)
-        if smallest is None or best is None:
+        def cost(number: int, resident: frozenset[str], room_bytes: int) -> int | None:
+            if number not in touched:
+                return self._moving_cycles(number, resident, roots)
+            held = frozenset(value for value, root in touched[number].items() if root in resident)
+            return self._searched(number, held).least_cycles(room_bytes)
+
+        count = len(self.draft.recipe.groups)
+        found = choose_residents(candidates, count, capacity, cost)
+        return dict(found.kept) if found is not None else {}
+
+    def _moving_cycles(
+        self, number: int, resident: frozenset[str], roots: Mapping[str, str]
+    ) -> int:
+        """Cycles of a group that DMA does alone; 0 for others."""
+        group = self.draft.recipe.groups[number]
+        if group.engine is not Engine.DMA:
             return 0
-        wish = min(best.sram_bytes, int(capacity * _ROOM_SHARE))
-        return capacity - max(smallest.sram_bytes, wish)
+        operator = self.operators[group.operators[0]]
+        types, spec = self.draft.graph.types, self.spec
+        result = operator.outputs[0]
+        target = SRAM if roots[result] in resident else DDR
+        total = 0
+        for value in operator.operands:
+            source = SRAM if roots[value] in resident else DDR
+            size = min(types[value].size_bytes, types[result].size_bytes)
+            total += transfer_cost(spec, size, size, source, target).channel_cycles
+        return total
+
+    def _searched(self, number: int, resident: frozenset[str]) -> Search:
+        """The search of a group, shared by layers that repeat."""
+        work = self.works[number]
+        key = (self._signature(number), self._renamed(number, resident))
+        search = self.searches.get(key)
+        if search is None:
+            signature = key[0]
+            catalogue = self.catalogues.get(signature)
+            if catalogue is None:
+                catalogue = self.catalogues[signature] = Catalogue(work, self.spec)
+            ours = catalogue.work
+            names = dict(zip(work.names, ours.names, strict=True))
+            same = frozenset(names[value] for value in resident)
+            search = self.searches[key] = Search(ours, self.spec, same, catalogue)
+        return search
+
+    def _signature(self, number: int) -> int:
+        """A number for what the search of a group depends on, residents apart."""
+        if number not in self.signatures:
+            signature = work_signature(self.works[number], frozenset())
+            self.signatures[number] = self.kinds.setdefault(signature, len(self.kinds))
+        return self.signatures[number]
+
+    def _renamed(self, number: int, resident: frozenset[str]) -> tuple[bool, ...]:
+        return tuple(value in resident for value in self.works[number].names)
 
     def _search(self, number: int, resident: frozenset[str], budget: int | None) -> Priced | None:
-        """A memoised search: layers that repeat are searched once."""
-        work = self.works[number]
-        signature = _signature(work, resident)
-        key = (signature, budget)
+        """A memoised search; without a budget, the smallest tile."""
+        search = self._searched(number, resident)
+        key = (id(search), budget)
         if key not in self.memo:
-            search = self.searches.get(signature)
-            if search is None:
-                search = self.searches[signature] = Search(work, self.spec, resident)
             self.memo[key] = search.smallest() if budget is None else search.cheapest(budget)
         return self.memo[key]
 
@@ -342,26 +381,3 @@ def _allocation(placed: Placed, memory: str, lifetime: Lifetime) -> Allocation:
     return Allocation(
         memory, placed.address, request.size_bytes, lifetime, request.start, request.stop
     )
-
-
-def _signature(work: Workload, resident: frozenset[str]) -> object:
-    """What a search depends on, names left out: equal layers are searched once."""
-    numbers: dict[str, int] = {}
-    for member in work.members:
-        for value in (*member.inputs, *member.outputs):
-            numbers.setdefault(value, len(numbers))
-    operators = tuple(
-        (
-            member.kind,
-            tuple(numbers[value] for value in member.inputs),
-            tuple(numbers[value] for value in member.outputs),
-            tuple(sorted(member.attributes.items())),
-        )
-        for member in work.members
-    )
-    facts = tuple(
-        (str(work.types[value]), work.layout(value), value in work.constants, value in resident)
-        for value in numbers
-        if value
-    )
-    return operators, facts, work.group.engine
