@@ -50,12 +50,9 @@ def lowest_peak(buffers: tuple[Buffer, ...], steps: int, enough: float = 1.0) ->
     Tries first fit in a few orders, then searches at the bound itself, then halfway between the
     bound and the best peak so far. Fixed offsets may force any peak; they must not clash.
     """
-    best = min(
-        (first_fit(buffers, order) for order in ORDERS),
-        key=lambda found: found.peak_bytes(Problem(buffers, 0)),
-    )
-    whole = Problem(buffers, best.peak_bytes(Problem(buffers, 0)))
     bound = max_live_bytes(buffers)
+    best = _lowest_first_fit(buffers, int(bound * enough))
+    whole = Problem(buffers, best.peak_bytes(Problem(buffers, 0)))
     capacity = bound
     left = steps
     for _ in range(_NARROWING):
@@ -84,6 +81,19 @@ def independent_parts(buffers: tuple[Buffer, ...]) -> tuple[tuple[Buffer, ...], 
         parts[-1].append(buffer)
         end = max(end, buffer.upper)
     return tuple(tuple(part) for part in parts)
+
+
+def _lowest_first_fit(buffers: tuple[Buffer, ...], enough_bytes: int) -> Solution:
+    """The best of first fit's orders; the later ones only where the earlier aren't enough."""
+    whole = Problem(buffers, enough_bytes)
+    best = first_fit(buffers, ORDERS[0])
+    for order in ORDERS[1:]:
+        if best.peak_bytes(whole) <= enough_bytes:
+            break
+        found = first_fit(buffers, order)
+        if found.peak_bytes(whole) < best.peak_bytes(whole):
+            best = found
+    return best
 
 
 def _solve_part(problem: Problem, steps: int) -> Answer:
