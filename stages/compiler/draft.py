@@ -8,16 +8,20 @@ from typing import Protocol
 
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Group, Recipe, Target
+from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Graph, Operator
 from stages.tensors import Array, DType, TensorType
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A recipe and its constants. Passes make new drafts; they never change one."""
+    """A recipe and its constants. Passes make new drafts; they never change one.
+
+    `weighed` is what passes weighed on the way, in the order of the passes."""
 
     recipe: Recipe
     constants: Mapping[str, Array]
+    weighed: tuple[Weighed, ...] = ()
 
     @property
     def graph(self) -> Graph:
@@ -32,6 +36,15 @@ class Draft:
         """The same draft with more notes, each kept once."""
         merged = tuple(dict.fromkeys((*self.recipe.notes, *notes)))
         return replace(self, recipe=replace(self.recipe, notes=merged))
+
+    def with_weighed(self, items: Iterable[Weighed]) -> Draft:
+        """The same draft with more of what was weighed; what an earlier pass said of the same
+        subject and question gives way."""
+        found = {(item.subject, item.question): item for item in self.weighed}
+        for item in items:
+            found.pop((item.subject, item.question), None)
+            found[item.subject, item.question] = item.bounded()
+        return replace(self, weighed=tuple(found.values()))
 
 
 class Pass(Protocol):

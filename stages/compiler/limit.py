@@ -7,6 +7,11 @@ Each group counts at the tile that needs the fewest cycles of its engine and who
 SRAM; loads, stores, relayouts and copies count only as compulsory bytes: each weight, model input
 and model output once. It is the roofline with the engines' own losses in it (Williams et al.,
 "Roofline", 2009, for the plain form), so what lies between it and a plan's latency is waiting.
+
+Some of that waiting no plan can avoid: weights come no earlier than the SRAM has room for them, so
+a network whose last layers have most weights and least arithmetic ends waiting for the DDR. The
+*buffered limit* counts that in: for each group k of the recipe's order, all work of one engine
+before k, and then the weights of k and after, less one SRAM full of them.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from stages.hardware.cost import compulsory_cycles, launch_cycles, nanoseconds_t
 from stages.hardware.spec import HardwareSpec
 from stages.plan.costs import Role, instruction_costs
 from stages.plan.instructions import Plan
-from stages.recipe.decisions import Engine, Recipe, Tile
+from stages.recipe.decisions import Engine, Group, Recipe, Tile
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 
@@ -35,12 +40,14 @@ _TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 @dataclass(frozen=True, slots=True)
 class DeviceLimit:
     """Cycles of the nominal clock: of each engine alone, of the compulsory bytes at the DDR's
-    bandwidth, and of the driver's submission, which comes before either."""
+    bandwidth, and of the driver's submission, which comes before either. `buffered_cycles` is the
+    limit with an SRAM of the size that it has, submission included."""
 
     engine_cycles: Mapping[str, int]
     compulsory_bytes: int
     memory_cycles: int
     submit_cycles: int
+    buffered_cycles: int
 
     @property
     def cycles(self) -> int:
@@ -61,7 +68,9 @@ def device_limit(draft: Draft, plan: Plan, spec: HardwareSpec) -> DeviceLimit:
     operators = {op.name: op for op in recipe.graph.operators}
     best: dict[object, int] = {}
     engines = {str(engine): 0 for engine in (*_TILED, Engine.HOST)}
+    before: list[tuple[int, Group]] = []
     for group in recipe.groups:
+        before.append((max(engines[engine] for engine in _TILED), group))
         if group.engine not in _TILED:
             continue
         work = workload(draft, group, operators)
@@ -77,7 +86,32 @@ def device_limit(draft: Draft, plan: Plan, spec: HardwareSpec) -> DeviceLimit:
     )
     size_bytes = compulsory_bytes(recipe)
     submit = nanoseconds_to_cycles(spec, spec.driver.submit_ns)
-    return DeviceLimit(engines, size_bytes, compulsory_cycles(spec, size_bytes), submit)
+    memory_cycles = compulsory_cycles(spec, size_bytes)
+    buffered = max(memory_cycles, *engines.values(), _last_weights(before, recipe.graph, spec))
+    return DeviceLimit(engines, size_bytes, memory_cycles, submit, submit + buffered)
+
+
+def _last_weights(before: Sequence[tuple[int, Group]], graph: Graph, spec: HardwareSpec) -> int:
+    """The most of: cycles before a group, then loading what weights it and later groups have
+    beyond what the SRAM holds. Weights that an earlier group reads, too, don't count."""
+    reader: dict[str, int] = {}
+    operators = {op.name: op for op in graph.operators}
+    for number, (_, group) in enumerate(before):
+        if group.engine in _TILED:
+            for name in group.operators:
+                for value in operators[name].operands:
+                    reader.setdefault(value, number)
+    loads = [0] * len(before)
+    consumers = graph.consumers()
+    for value in graph.constants:
+        if value in reader:
+            loads[reader[value]] += _read_bytes(value, consumers[value], graph)
+    found = waiting = 0
+    for (cycles, _), size_bytes in reversed(list(zip(before, loads, strict=True))):
+        waiting += size_bytes
+        late = max(0, waiting - spec.sram.size_bytes)
+        found = max(found, cycles + compulsory_cycles(spec, late))
+    return found
 
 
 def compulsory_bytes(recipe: Recipe) -> int:

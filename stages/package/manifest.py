@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 FORMAT = 1
 RECIPE, PLAN_TEXT, PLAN, WEIGHTS = "recipe.txt", "plan.txt", "plan.bin", "weights.safetensors"
 CONSTANTS = "constants.safetensors"
-DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS)
+EXPLANATION, DECISIONS = "explanation.json", "decisions.json"
+DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION, DECISIONS)
 """The files that the manifest vouches for."""
 MANIFEST = "manifest.json"
+STOPPED = "stopped.json"
+"""Stands where a compile was stopped after a pass: see `stopped.py`."""
 ENVIRONMENT = "compile_environment.json"
 """The one file that nothing vouches for: see `environment.py`."""
 
@@ -30,7 +33,8 @@ class Manifest:
     """From what a package was made, by what, and the digest of each of its files.
 
     `model_sha256` is that of the normalised model's file, `hardware_sha256` the spec's digest,
-    `quantization_sha256` that of the quantisation config, where there was one. `recipe_sha256` and
+    `quantization_sha256` that of the quantisation config, where there was one, and
+    `quantization_data_sha256` those of the inputs that it names, by its keys. `recipe_sha256` and
     `files` are filled in when the package is written.
 
     Nothing here depends on the machine, the clock or the load at compile time, so equal inputs
@@ -44,6 +48,7 @@ class Manifest:
     hardware_sha256: str
     compiler_version: str
     quantization_sha256: str | None = None
+    quantization_data_sha256: Mapping[str, str] = field(default_factory=dict)
     recipe_sha256: str = ""
     files: Mapping[str, FileFacts] = field(default_factory=dict)
 
@@ -57,7 +62,6 @@ class Manifest:
 
 def manifest_document(manifest: Manifest) -> dict[str, object]:
     """The manifest as JSON holds it, without the package's hash."""
-    quantization = manifest.quantization_sha256
     return {
         "format": FORMAT,
         "model": {"name": manifest.model, "sha256": manifest.model_sha256},
@@ -66,7 +70,7 @@ def manifest_document(manifest: Manifest) -> dict[str, object]:
             "version": manifest.hardware_version,
             "sha256": manifest.hardware_sha256,
         },
-        "quantization": None if quantization is None else {"sha256": quantization},
+        "quantization": _quantization_document(manifest),
         "compiler_version": manifest.compiler_version,
         "recipe_sha256": manifest.recipe_sha256,
         "files": {
@@ -75,6 +79,13 @@ def manifest_document(manifest: Manifest) -> dict[str, object]:
         },
         "not_digested": [ENVIRONMENT],
     }
+
+
+def _quantization_document(manifest: Manifest) -> dict[str, object] | None:
+    if manifest.quantization_sha256 is None:
+        return None
+    data = dict(manifest.quantization_data_sha256)
+    return {"sha256": manifest.quantization_sha256} | ({"data": data} if data else {})
 
 
 def print_manifest(manifest: Manifest) -> str:

@@ -36,6 +36,7 @@ class _Hardware(_Part):
 
 class _Quantization(_Part):
     sha256: _Sha256
+    data: dict[str, _Sha256] = {}
 
 
 class _Document(_Part):
@@ -96,6 +97,7 @@ def _checked(parsed: _Document, data: bytes, where: str) -> Manifest:
         hardware_sha256=parsed.hardware.sha256,
         compiler_version=parsed.compiler_version,
         quantization_sha256=parsed.quantization.sha256 if parsed.quantization else None,
+        quantization_data_sha256=parsed.quantization.data if parsed.quantization else {},
         recipe_sha256=parsed.recipe_sha256,
         files={
             name: FileFacts(facts.size_bytes, facts.sha256) for name, facts in parsed.files.items()

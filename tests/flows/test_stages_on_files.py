@@ -12,7 +12,7 @@ import pytest
 from flows.project.places import PairPlaces
 from stages.errors import Outcome
 from stages.normalizer.reference import OnnxRuntimeReference
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from tests.flows import small_models
 from tests.flows.command import REPOSITORY, Ended, recipe_inside
 from tests.flows.test_bad_input import check_refused

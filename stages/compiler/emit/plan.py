@@ -1,4 +1,4 @@
-"""A recipe with its memory becomes a plan and the weights that it starts from."""
+"""A recipe with its memory becomes a plan, and what the plan's constants are made of."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
-import numpy as np
-
 from stages.compiler.draft import Draft
 from stages.compiler.emit.moves import in_layout, slice_moves
-from stages.compiler.emit.packing import Packing
+from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, whole_region
 from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
+from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
 from stages.compiler.schedule.reorder import scheduled
 from stages.compiler.support import placement_alignment
-from stages.compiler.tiling.streams import Stream, align, steps
+from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
 from stages.compiler.tiling.workload import Workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Binding, Buffer, Instruction, Opcode, Plan, Region
+from stages.plan.packing import Packing, Whole
 from stages.recipe.decisions import Engine, Group, Lifetime
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import Array, box_shape, full_box
+from stages.tensors import box_shape, full_box
 
 
 @dataclass(slots=True)
@@ -37,10 +37,11 @@ class PlanEmitter:
     memory: Memory
     spec: HardwareSpec
     program: Program = field(init=False)
-    weights: dict[str, Array] = field(default_factory=dict)
+    packings: list[Packing] = field(default_factory=list)
     constants: list[Binding] = field(default_factory=list)
     constant_places: dict[str, Access] = field(default_factory=dict)
     next_address: int = 0
+    views: dict[str, Operator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.program = Program(self.spec)
@@ -51,13 +52,16 @@ class PlanEmitter:
         ]
         self.next_address = max(allocated, default=self.spec.ddr.reserved_bytes)
 
-    def emit(self) -> tuple[Plan, dict[str, Array]]:
-        """The plan, and the data of its constants by binding name.
+    def emit(self) -> tuple[Plan, tuple[Packing, ...]]:
+        """The plan, and what each of its constants is made of. No constant's elements are read.
 
         Raises:
             DoesNotFitError: the weights don't fit into what the values leave of the DDR.
         """
         operators = {op.name: op for op in self.draft.graph.operators}
+        for group in self.draft.recipe.groups:
+            if group.engine is Engine.NONE:
+                self.views[operators[group.operators[0]].outputs[0]] = operators[group.operators[0]]
         for group in self.draft.recipe.groups:
             members = [operators[name] for name in group.operators]
             if group.engine is Engine.HOST:
@@ -66,7 +70,7 @@ class PlanEmitter:
                 self._move(group, members[0])
             elif group.engine is not Engine.NONE:
                 self._tiled(group)
-        return self._finish(), self.weights
+        return self._finish(), tuple(self.packings)
 
     def _tiled(self, group: Group) -> None:
         assert group.tile is not None
@@ -79,17 +83,16 @@ class PlanEmitter:
 
     def _packed(
         self, work: Workload, stream: Stream, group: Group, number: int
-    ) -> tuple[Packing, Place]:
+    ) -> tuple[StreamPacking, Place]:
         """The packing of a constant stream, every block made now, so that its size is known."""
         assert group.tile is not None
-        constants = {value: self.draft.constants[value] for value in stream.values}
-        packing = Packing(work, stream.values, constants, placement_alignment(self.spec.sram))
+        packing = StreamPacking(work, stream.values, placement_alignment(self.spec.sram))
         for step in steps(work, group.tile):
             packing.block(work.boxes(step.box, step.reduction))
         name = f"{group.name}.weights" + (f".{number}" if number else "")
         place = self._weights_place(name, packing.size_bytes)
         region = bytes_region(DDR, place.address, packing.size_bytes)
-        self._bind(name, region, packing.data())
+        self._bind(region, packing.packed(name))
         return packing, place
 
     def _weights_place(self, name: str, size_bytes: int) -> Place:
@@ -105,9 +108,9 @@ class PlanEmitter:
         self.next_address = address + size_bytes
         return Place(name, DDR, address, size_bytes, Lifetime.WEIGHTS)
 
-    def _bind(self, name: str, region: Region, data: Array) -> None:
-        self.constants.append(Binding(name, region))
-        self.weights[name] = data
+    def _bind(self, region: Region, packing: Packing) -> None:
+        self.constants.append(Binding(packing.name, region))
+        self.packings.append(packing)
 
     def _host(self, group: Group, members: list[Operator]) -> None:
         inside = {value for op in members for value in op.outputs}
@@ -186,12 +189,16 @@ class PlanEmitter:
 
     def _value(self, value: str) -> Access:
         """The access to a whole value in memory; raw constants get a place when first asked for."""
-        root = self.memory.roots[value]
         tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
+        if value in self.views:
+            operator = self.views[value]
+            source = self._value(operator.inputs[0])
+            seen = view_region(operator, source.region, tensor_type, layout)
+            assert seen is not None, f"%{value} is no view"
+            return Access(source.place, seen)
+        root = self.memory.roots[value]
         if root in self.draft.constants:
-            access = self._raw_constant(root)
-            address = access.region.address
-            return Access(access.place, whole_region(DDR, address, tensor_type, layout))
+            return self._raw_constant(root)
         allocation = self.draft.recipe.allocations[root]
         place = Place(
             root,
@@ -205,13 +212,11 @@ class PlanEmitter:
 
     def _raw_constant(self, value: str) -> Access:
         if value not in self.constant_places:
-            data = self.draft.constants[value]
             tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
-            physical = layout.to_physical(data)
-            physical = np.asarray(physical, order="C")
-            place = self._weights_place(f"{value}.raw", physical.nbytes)
+            size = box_bytes(tensor_type, layout, full_box(tensor_type.shape))
+            place = self._weights_place(f"{value}.raw", size)
             region = whole_region(DDR, place.address, tensor_type, layout)
-            self._bind(place.name, region, physical)
+            self._bind(region, Whole(place.name, value))
             self.constant_places[value] = Access(place, region)
         return self.constant_places[value]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from stages.compiler.emit.kernels import TileKernel, accumulator_name, tile_kernel
-from stages.compiler.emit.packing import Packing
+from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, slot_region
 from stages.compiler.memory.assign import Slots
@@ -34,7 +34,7 @@ class _Feed:
 
     stream: Stream
     places: tuple[Place, ...]
-    packing: Packing | None
+    packing: StreamPacking | None
     packed: Place | None
     loads: int = 0
     held: object = None
@@ -56,7 +56,7 @@ class TileEmitter:
     slots: Slots
     program: Program
     values: Callable[[str], Access]
-    packed: Mapping[Stream, tuple[Packing, Place]]
+    packed: Mapping[Stream, tuple[StreamPacking, Place]]
     stores: int = 0
     launched: bool = False
 

@@ -20,12 +20,14 @@ from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import Stream, dependencies, streams
+from stages.compiler.tiling.weighing import weighed_tile
 from stages.compiler.tiling.workload import Workload, work_signature, workload
 from stages.errors import DoesNotFitError
 from stages.hardware.cost import transfer_cost
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
+from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Operator
 
 _TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
@@ -209,6 +211,9 @@ class Assignment:
             slots = _place_slots(work, priced.tile, held, arena, number, self.spec)
             if slots is not None:
                 solution.tiles[number] = priced.tile
+                solution.weighed[number] = weighed_tile(
+                    self._searched(number, held), budget, priced
+                )
                 solution.slots[work.group.name] = slots
                 return True
             budget = min(int(budget * _SHRINK), priced.sram_bytes - 1)
@@ -275,7 +280,8 @@ class Assignment:
         }
         recipe = replace(self.draft.recipe, groups=groups, allocations=ordered)
         works = {work.group.name: work for work in self.works.values()}
-        return replace(self.draft, recipe=recipe), Memory(roots, works, solution.slots)
+        explained = replace(self.draft, recipe=recipe).with_weighed(solution.weighed.values())
+        return explained, Memory(roots, works, solution.slots)
 
     def _ddr_allocations(
         self, stores: Iterable[Storage], roots: Mapping[str, str]
@@ -318,6 +324,7 @@ class _Solution:
     residents: dict[str, Placed]
     tiles: dict[int, Tile] = field(default_factory=dict)
     slots: dict[str, Slots] = field(default_factory=dict)
+    weighed: dict[int, Weighed] = field(default_factory=dict)
 
 
 def _place_slots(

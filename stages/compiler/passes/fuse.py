@@ -10,6 +10,7 @@ from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.support import POINTWISE, device_type, engine_of, refusal
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
+from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, Shape, TensorType
@@ -56,7 +57,7 @@ class Fuse:
         for operator in [*seeds, *leftovers]:
             if operator.name not in grower.claimed:
                 groups.append(grower.grow(operator))
-        return in_dataflow_order(draft, groups)
+        return in_dataflow_order(draft, groups).with_weighed(grower.weighed)
 
 
 class _Grower:
@@ -64,6 +65,7 @@ class _Grower:
         self.graph = graph
         self.spec = spec
         self.claimed: set[str] = set()
+        self.weighed: list[Weighed] = []
         self.producers = graph.producers()
         self.consumers = graph.consumers()
         self.place = {op.name: place for place, op in enumerate(graph.operators)}
@@ -78,14 +80,16 @@ class _Grower:
             types = [self.graph.types[name] for name in seed.operands]
             result = self.graph.types[seed.outputs[0]]
             return self._claim(seed, [seed], engine, refusal(seed, types, result, self.spec))
-        chain = self._chain(seed, engine)
-        reason = ""
+        chain, end = self._chain(seed, engine)
+        reason, refused = "", list[Alternative]()
         for length in range(len(chain), 0, -1):
             members = self._with_feeders(chain[:length])
             prologue = self._prologue(members)
             reason = self._refusal(members, prologue)
             if not reason:
+                self._explain(seed, members, refused, end)
                 return self._claim(seed, [*prologue, *members], engine, "")
+            refused.append(Alternative(_chain_name(members), None, reason))
         bare = self._refusal([seed], [])
         if not bare:
             return self._claim(seed, [seed], engine, "")
@@ -95,31 +99,62 @@ class _Grower:
         self, seed: Operator, members: Sequence[Operator], engine: Engine, reason: str
     ) -> Group:
         self.claimed.update(member.name for member in members)
+        if engine is Engine.HOST:
+            wanted = engine_of(seed, self.spec)
+            others = () if wanted is engine else (Alternative(wanted, None, reason),)
+            host = Alternative(Engine.HOST, None, "takes every operator")
+            self.weighed.append(Weighed(seed.name, "engine", (*others, host), engine, reason))
         return Group(seed.name, tuple(member.name for member in members), engine, reason)
 
-    def _chain(self, seed: Operator, engine: Engine) -> list[Operator]:
-        """The seed and the pointwise operators that could act on its result."""
+    def _explain(
+        self,
+        seed: Operator,
+        members: Sequence[Operator],
+        refused: Sequence[Alternative],
+        end: str,
+    ) -> None:
+        """Keep why the group ends where it does."""
+        chosen = _chain_name(members)
+        bound = refused[-1].remark if refused else end
+        alternatives = (Alternative(chosen, None, "the longest that runs as one"), *refused)
+        self.weighed.append(Weighed(seed.name, "fusion", alternatives, chosen, bound))
+
+    def _chain(self, seed: Operator, engine: Engine) -> tuple[list[Operator], str]:
+        """The seed and the pointwise operators that could act on its result; why no more can."""
         chain = [seed]
         if len(seed.outputs) != 1:
-            return chain
+            return chain, f"{seed.kind} has {len(seed.outputs)} results"
         while True:
             value = chain[-1].outputs[0]
             readers = self.consumers[value]
-            if len(readers) != 1 or value in self.graph.outputs:
-                return chain
+            if value in self.graph.outputs:
+                return chain, f"%{value} is an output of the model"
+            if len(readers) != 1:
+                return chain, f"%{value} is read by {len(readers)} operators"
             (reader,) = readers
-            operands = {name for member in [*chain, reader] for name in member.operands}
-            if (
-                reader.name in self.claimed
-                or reader.kind not in POINTWISE
-                or reader.kind is Kind.DEQUANTIZE
-                or self.graph.types[reader.outputs[0]].shape != self.graph.types[value].shape
-                or not self._can_follow(reader, engine)
-                or not self._can_pass_on(chain[-1], reader, engine)
-                or len(operands) > _MAX_OPERANDS + len(chain)
-            ):
-                return chain
+            end = self._end(chain, reader, engine)
+            if end:
+                return chain, end
             chain.append(reader)
+
+    def _end(self, chain: Sequence[Operator], reader: Operator, engine: Engine) -> str:
+        """Why a reader can't act on the result of a chain in the same group; empty where it can."""
+        value = chain[-1].outputs[0]
+        what = f"{reader.name} ({reader.kind})"
+        if reader.name in self.claimed:
+            return f"{what} is in another group"
+        if reader.kind not in POINTWISE or reader.kind is Kind.DEQUANTIZE:
+            return f"{what} doesn't act element by element on a result"
+        if self.graph.types[reader.outputs[0]].shape != self.graph.types[value].shape:
+            return f"{what} changes the shape"
+        if not self._can_follow(reader, engine):
+            return f"{what} isn't in what the {engine} of {self.spec.name} does to its results"
+        if not self._can_pass_on(chain[-1], reader, engine):
+            return f"the output stage of {self.spec.name} ends with {chain[-1].kind}"
+        operands = {name for member in [*chain, reader] for name in member.operands}
+        if len(operands) > _MAX_OPERANDS + len(chain):
+            return f"with {what} the group would read more than {_MAX_OPERANDS} operands"
+        return ""
 
     def _can_follow(self, reader: Operator, engine: Engine) -> bool:
         if engine is Engine.TENSOR_CORE:
@@ -216,6 +251,11 @@ class _Grower:
 
     def _type(self, value: str) -> TensorType:
         return device_type(self.graph.types[value], self.spec)
+
+
+def _chain_name(members: Sequence[Operator]) -> str:
+    """What runs as one, for example `conv+relu`."""
+    return "+".join(member.kind for member in members)
 
 
 def _data_operands(member: Operator) -> tuple[str, ...]:

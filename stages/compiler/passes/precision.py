@@ -16,6 +16,7 @@ from stages.compiler.support import (
 )
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
+from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
@@ -52,6 +53,7 @@ class _Retyping:
     groups: list[Group] = field(default_factory=list)
     casts: dict[tuple[str, DType], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    weighed: list[Weighed] = field(default_factory=list)
 
     def run(self) -> Draft:
         graph = self.draft.graph
@@ -80,6 +82,20 @@ class _Retyping:
             names = self._with_host_casts(retyped)
         self.operators.update((member.name, member) for member in retyped)
         self.groups.append(replace(group, operators=tuple(names)))
+        self._explain(group, retyped)
+
+    def _explain(self, group: Group, members: list[Operator]) -> None:
+        """Keep why a group's result has another type than the model gave it."""
+        value = members[-1].outputs[0]
+        own, chosen = self.draft.graph.types[value].dtype, self.types[value].dtype
+        if own is chosen:
+            return
+        bound = f"{chosen} is the float in which {self.spec.name} computes fastest"
+        alternatives = (
+            Alternative(str(chosen), None),
+            Alternative(str(own), None, "the model's own; only the host computes in it"),
+        )
+        self.weighed.append(Weighed(group.name, "precision", alternatives, str(chosen), bound))
 
     def _operand(self, value: str, member: Operator, group: Group) -> str:
         """The name under which a group reads a value in the type that it wants."""
@@ -211,7 +227,8 @@ class _Retyping:
         types = {name: item for name, item in self.types.items() if name in kept}
         retyped = replace(graph, constants=tuple(constants), types=types, operators=operators)
         recipe = replace(self.draft.recipe, graph=retyped, groups=tuple(self.groups))
-        return replace(self.draft, recipe=recipe, constants=constants).with_notes(self.notes)
+        retyped_draft = replace(self.draft, recipe=recipe, constants=constants)
+        return retyped_draft.with_notes(self.notes).with_weighed(self.weighed)
 
     def _fresh(self, stem: str) -> str:
         name, number = stem, 0

@@ -28,12 +28,16 @@ are better."""
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A tile, its estimated cycles, the SRAM that its slots take, and how many steps it makes."""
+    """A tile, its estimated cycles, the SRAM that its slots take, how many steps it makes, and the
+    cycles of its engine and of its loads and stores, each without any wait."""
 
     tile: Tile
     cycles: int
     sram_bytes: int
     steps: int
+    compute: int
+    loading: int
+    storing: int
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,17 @@ class Search:
         count = self._steps[fits[rows]]
         rank = np.lexsort((rows, orders, self.sram_bytes[fits[rows]], cycles[orders, rows], count))
         return self._priced(int(orders[rank[0]]), int(fits[rows[rank[0]]]))
+
+    def rivals(self, budget_bytes: int, chosen: Priced, count: int) -> list[Priced]:
+        """The cheapest tiles besides the chosen one whose slots fit the budget, in order."""
+        fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
+        cycles = self.cycles[:, fits]
+        order = np.argsort(cycles, axis=None, kind="stable")[: count + 1]
+        found = [
+            self._priced(index // len(fits), int(fits[index % len(fits)]))
+            for index in order.tolist()
+        ]
+        return [item for item in found if item.tile != chosen.tile][:count]
 
     def least_cycles(self, budget_bytes: int) -> int | None:
         """The cycles of the cheapest tile whose slots fit the budget; None where none does."""
@@ -166,11 +181,21 @@ class Search:
         return Tile(extents, int(table.reduction[row]), self.catalogue.orders[order])
 
     def _priced(self, order: int, row: int) -> Priced:
+        found, steps = self.catalogue, int(self._steps[row])
+        loading = sum(
+            int(found.loads(stream, found.orders[order])[row] * moved.channel[row])
+            for stream, moved in zip(found.streams, found.loaded, strict=True)
+            if not self._stays(stream)
+        )
+        stored = self.work.result not in self.resident
         return Priced(
             self._tile(order, row),
             int(self.cycles[order, row]),
             int(self.sram_bytes[row]),
-            int(self._steps[row]),
+            steps,
+            compute=steps * int(self._computed[row]),
+            loading=loading,
+            storing=int(found.tiles[row] * found.result.channel[row]) if stored else 0,
         )
 
 
