@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 
+from stages.memory_planner.csv_door import parse_problem
 from stages.memory_planner.greedy import ORDERS, first_fit
 from stages.memory_planner.infeasibility import find_proof
 from stages.memory_planner.problem import Buffer, Problem, max_live_bytes
@@ -122,3 +125,22 @@ def test_a_search_stops_at_its_steps(strategy: Strategy) -> None:
     search = Search(task, sweep(task.buffers), strategy, 2)
     assert search.run() is Ending.OUT_OF_STEPS
     assert search.steps == 2
+
+
+INSTANCES = Path(__file__).resolve().parents[2] / "measurements" / "minimalloc"
+LENGTHY = {"D", "E", "F", "I", "J"}  # half a second each, or more
+
+
+def _instance(name: str) -> object:
+    marks = [pytest.mark.slow] if name in LENGTHY else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [_instance(name) for name in "ABCDEFGHIJK"])
+def test_minimalloc_s_instances_fit_their_capacity(name: str) -> None:
+    text = (INSTANCES / f"{name}.1048576.csv").read_text(encoding="utf-8")
+    task = parse_problem(text, 1_048_576, name)
+    answer = solve(task, steps=50_000)
+    assert isinstance(answer, Solution)
+    assert faults(task, answer) == ()
+    assert first_fit(task.buffers, ORDERS[0]).peak_bytes(task) > 1.2 * task.capacity_bytes
