@@ -17,6 +17,7 @@ from stages.compiler.quantization import Quantization, Range
 from stages.compiler.support import CONTRACTIONS, POINTWISE
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph
+from stages.recipe.kinds import Kind
 from stages.tensors import Array
 
 NOMINAL = Range(-8.0, 8.0)
@@ -33,6 +34,7 @@ def fused_quantization(
         draft = step.run(draft, spec)
     editor = GraphEditor(draft)
     fused: set[str] = set()
+    clamped: set[str] = set()
     for operator in draft.graph.operators:
         starts = operator.kind in CONTRACTIONS
         continues = operator.kind in POINTWISE and any(x in fused for x in operator.inputs)
@@ -43,10 +45,19 @@ def fused_quantization(
             reader = editor.only_reader(value)
             fused.difference_update(reader.inputs if reader is not None else ())
             fused.add(value)
+        elif operator.kind in POINTWISE and _is_clamped(value, editor):
+            clamped.add(value)
     floats = {name for name, type_ in graph.types.items() if type_.dtype.is_float}
-    stored = floats & set(draft.graph.types) - set(draft.constants) - fused
+    stored = floats & set(draft.graph.types) - set(draft.constants) - fused - clamped
     ranges = {name: NOMINAL for name in graph.types if name in stored}
     return Quantization(ranges, frozenset())
+
+
+def _is_clamped(value: str, editor: GraphEditor) -> bool:
+    """Whether only a clamp reads it: TensorFlow Lite and QNN have relu and relu6 as a field of the
+    operator before, whatever that is."""
+    reader = editor.only_reader(value)
+    return reader is not None and reader.kind in (Kind.RELU, Kind.CLIP)
 
 
 def _continues(value: str, editor: GraphEditor, spec: HardwareSpec) -> bool:

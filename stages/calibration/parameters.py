@@ -64,6 +64,7 @@ class _Family:
 
 def _families() -> Iterator[_Family]:
     yield _Family("driver.submit", ("driver.submit",), units.DURATION)
+    yield _Family("driver.float_io", ("driver.float_io",), units.DURATION)
     yield _Family("driver.launch", ("driver.launch.*",), units.DURATION)
     yield _Family("tensor_core.efficiency", ("tensor_core.efficiency.*",), units.SHARE, _ALL)
     bytes_ = ("tensor_core.efficiency.i8", "tensor_core.efficiency.u8")
