@@ -41,8 +41,7 @@ _STUDY: Mapping[Rows, float] = {
     ("rk3588_npu", Precision.INT8): 0.130,
     ("qualcomm_htp_v73", Precision.FP16): 0.192,
 }
-_NOTES: Mapping[str, str] = {
-}
+_NOTES: Mapping[str, str] = {}
 """What bounds a chip's error, as far as it is known."""
 
 

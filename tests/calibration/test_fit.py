@@ -64,7 +64,9 @@ def test_what_noisy_rows_leave_open_stays_near_the_spec() -> None:
     tuner = tuner_of(NAMES)
     rows = measured_rows(tuner)[:6]
     noise = np.exp(np.random.default_rng(2).normal(0, 0.2, len(rows)))
-    noisy = [replace(row, measured_ns=row.measured_ns * x) for row, x in zip(rows, noise, strict=True)]
+    noisy = [
+        replace(row, measured_ns=row.measured_ns * x) for row, x in zip(rows, noise, strict=True)
+    ]
     found = fit(tuner, noisy, FitOptions(starts=1))
     for estimate in found.estimates:
         parameter = estimate.parameter
