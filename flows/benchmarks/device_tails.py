@@ -34,9 +34,10 @@ _INTRODUCTION = """\
 # How long the simulated device's tails are
 
 Made by `make bench` (`python -m flows.benchmarks.device_tails`): P99 over mean of {runs:,} jittered
-runs at nominal clocks, the least and the most of {seeds} seeds. The bands are what is published of these
-cards at batch 1. A phone's tail is another matter, for it comes of heat: `tests/device/test_tails.py`
-heats a phone-like spec through its trip and holds its P99 within 1.8 times its median.
+runs at nominal clocks, the least and the most of {seeds} seeds. The bands are what is published of
+these cards at batch 1. A phone's tail is another matter, for it comes of heat:
+`tests/device/test_tails.py` heats a phone-like spec through its trip and holds its P99 within 1.8
+times its median.
 
 | spec | model | precision | mean | P99 over mean | published | within |
 | --- | --- | --- | --- | --- | --- | --- |

@@ -7,9 +7,10 @@ they were compiled and are priced anew. Several starts, the spec's own values fi
 give equal results.
 
 The last descent weighs the spec's own values like measurements: taken for right within a factor of
-two (one standard deviation), against the scatter of the rows around the fit so far. It is the most likely estimate
-a posteriori for such a prior. Rows that pin a parameter down move it all the same; one that they
-leave open stays where its source puts it, and doesn't wander off to explain an odd row.
+two (one standard deviation), against the scatter of the rows around the fit so far. It is the most
+likely estimate a posteriori for such a prior. Rows that pin a parameter down move it all the same;
+one that they leave open stays where its source puts it, and doesn't wander off to explain an odd
+row.
 """
 
 from __future__ import annotations

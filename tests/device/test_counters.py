@@ -148,7 +148,8 @@ def test_the_trace_of_a_session_keeps_the_format() -> None:
             assert event["ts"] > changed.get(event["name"], -1.0)
             changed[event["name"]] = event["ts"]
         elif event["ph"] in ("s", "f"):
-            assert place in threads and event["pid"] == 1
+            assert place in threads
+            assert event["pid"] == 1
         else:
             assert event["ph"] == "M"
             assert event["name"] in METADATA

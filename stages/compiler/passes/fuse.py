@@ -215,9 +215,7 @@ class _Grower:
         """Whether an operand is a constant that goes with the instruction, as scales do."""
         listed = self.spec.operators.get(member.kind)
         constant = value not in self.producers and value not in self.graph.inputs
-        return (
-            listed is not None and constant and self._type(value).dtype in listed.constant_dtypes
-        )
+        return listed is not None and constant and self._type(value).dtype in listed.constant_dtypes
 
     def _own_dtypes(self, seed: Operator) -> frozenset[DType]:
         return self.spec.operators[seed.kind].dtypes
