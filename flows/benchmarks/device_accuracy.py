@@ -41,6 +41,8 @@ _STUDY: Mapping[Rows, float] = {
     ("rk3588_npu", Precision.INT8): 0.130,
     ("qualcomm_htp_v73", Precision.FP16): 0.192,
 }
+_NOTES: Mapping[str, str] = {}
+"""What bounds a chip's error, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def write_page(chips: Sequence[ChipAccuracy], without_spec: Sequence[str], docs:
         plot = chip_plot(chip)
         if plot is not None:
             write_beside(plots / f"{chip.spec.name}.svg", plot.encode())
-    context = Context(_AIMS, _OTHER_AIM, _LEAST_SPEARMAN, _STUDY, without_spec)
+    context = Context(_AIMS, _OTHER_AIM, _LEAST_SPEARMAN, _STUDY, without_spec, _NOTES)
     write_beside(docs / _PAGE, accuracy_page(chips, context, _PLOTS).encode())
     return docs / _PAGE
 
