@@ -16,6 +16,7 @@ from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 
 _TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
+_BOX_MOVES = (Kind.CONCAT, Kind.SLICE, Kind.EXPAND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,10 @@ class _Joining:
         )
 
     def _reads_boxes(self, reader: Operator, value: str) -> bool:
-        if self.home[reader.name].engine not in _TILED:
+        engine = self.home[reader.name].engine
+        if engine is Engine.DMA:
+            layout = self.draft.recipe.layout
+            return reader.kind in _BOX_MOVES and layout(value) == layout(reader.outputs[0])
+        if engine not in _TILED:
             return False
         return reader.kind is not Kind.GATHER or reader.inputs[0] != value
