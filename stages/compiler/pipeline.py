@@ -26,6 +26,7 @@ from stages.compiler.passes.scales import AbsorbScales, HoistScales
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.passes.small_gemms import SmallGemms
+from stages.compiler.passes.view_concats import ViewConcats
 from stages.compiler.passes.view_slices import ViewSlices
 from stages.compiler.progress import (
     Progress,
@@ -82,6 +83,7 @@ def decisions() -> tuple[Pass, ...]:
         AssignLayouts(),
         SeparateReads(),
         ViewSlices(),
+        ViewConcats(),
     )
 
 
