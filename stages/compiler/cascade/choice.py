@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf
 
-from stages.compiler.cascade.chains import Site, axes_of
+from stages.compiler.cascade.chains import Site, axes_of, chains_ending
 from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
 
-LONGEST = 12
+LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""
-_LAPS = (1.0, 2.0, 4.0, inf)
+_LAPS = (1, 2, 4, None)
 KEPT = 4
 """Stripes of an interval that are remembered: the cheapest, and what comes next."""
 Options = tuple[Estimate, ...]
@@ -109,7 +108,7 @@ def best_intervals(
     for last in lasts:
         if not may_pay(ground, last):
             continue
-        for estimate in _estimates(prices, last):
+        for estimate in _estimates(prices, last, ground.capacity_bytes):
             chain = estimate.chain
             if not _passes_through_ddr(ground, estimate):
                 continue
@@ -144,15 +143,13 @@ def _passes_through_ddr(ground: Ground, estimate: Estimate) -> bool:
     return any(value not in ground.resident for value in estimate.chain.held)
 
 
-def _estimates(prices: ChainPrices, last: int) -> Iterator[Estimate]:
+def _estimates(prices: ChainPrices, last: int, sram_bytes: int) -> Iterator[Estimate]:
     for axis in axes_of(prices.site, last):
-        reached = False
-        for stripe in _stripes(prices.group(last, axis).extent):
-            for laps in _LAPS:
-                for estimate in prices.estimates(last, axis, stripe, laps, LONGEST):
-                    reached = True
-                    yield estimate
-        if reached:
+        chains = list(chains_ending(prices.site, last, axis, LONGEST))
+        if chains:
+            for stripe in _stripes(prices.group(last, axis).extent):
+                for laps in _LAPS:
+                    yield from prices.estimates(chains, stripe, laps, sram_bytes)
             return
 
 

@@ -26,7 +26,7 @@ from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.memory.lifetimes import Storage
 from stages.compiler.tiling.workload import Workload
 
-_MOST = 6
+_MOST = 4
 """Residents that are thought away, at most."""
 _LARGE = 16
 """A resident of less than one in so many bytes of the SRAM is in no one's way."""
