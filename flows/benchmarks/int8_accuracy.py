@@ -94,7 +94,7 @@ def _speech(outputs: dict[str, Array]) -> object:
 
 
 TASKS = (
-    Task("ppocr_cls", _each(task_inputs.turned_text_line), task_answers.greatest, "mse", 30),
+    Task("ppocr_cls", _each(task_inputs.turned_text_line), task_answers.greatest, "mse", 5, limiting=8),
     Task(
         "ppocr_rec",
         _each(task_inputs.text_line),
@@ -111,8 +111,8 @@ TASKS = (
         calibrating=8,
         limiting=2,
     ),
-    Task("silero_vad", _frames, _speech, "min_max", 25, calibrating=80, limiting=20),
-    Task("magika", _each(task_inputs.file_ends), task_answers.greatest, "min_max", 20, limiting=4),
+    Task("silero_vad", _frames, _speech, "min_max", 12, calibrating=80, limiting=40),
+    Task("magika", _each(task_inputs.file_ends), task_answers.greatest, "min_max", 20, limiting=24),
 )
 
 
