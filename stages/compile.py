@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
 
+from stages.compiler.cascading import Cascading
 from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
 from stages.compiler.draft import Pass
 from stages.compiler.pipeline import begin, decide_all, decisions, rewrites
@@ -20,6 +21,7 @@ from stages.normalizer.sample_files import load_samples
 from stages.package import (
     CompileEnvironment,
     Contents,
+    FileFacts,
     Manifest,
     Stopwatch,
     StoredDecisions,
@@ -27,6 +29,7 @@ from stages.package import (
     file_facts,
     find_stored,
     keep_stored,
+    load_hashed,
     observe_environment,
     plan_files,
     read_code,
@@ -82,11 +85,13 @@ def compile_model(
     quantization: Path | None,
     reuse: Reuse = _NO_REUSE,
     start_from: Path | None = None,
+    cascading: Cascading = Cascading.ON,
 ) -> CompileReport:
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
     The quantisation file is `quantization`, or else the one in the folder, where there is one. The
-    package is the same whether or not decisions were found to use again.
+    package is the same whether or not decisions were found to use again. `cascading`: whether
+    groups may run in cascades.
 
     Raises:
         InputError: the folder holds no normalised model, the quantisation file or the inputs that
@@ -97,7 +102,7 @@ def compile_model(
         PackageError: the package to use again is none.
     """
     watch = Stopwatch.start()
-    inputs = _read(normalized_dir, hardware, quantization, start_from)
+    inputs = _read(normalized_dir, hardware, quantization, start_from).planned(cascading)
     contents, how = _contents(inputs, reuse)
     environment = observe_environment(watch, code_digest())
     written = write_contents(package_dir, contents, _manifest(inputs), environment)
@@ -138,12 +143,20 @@ class _Inputs:
     """What was read; `progress` is where the compile begins."""
 
     spec: HardwareSpec
-    model: Path
+    model: FileFacts
     quantization: Path | None
     decided: Decided
     progress: Progress
     first: tuple[Pass, ...]
     then: tuple[Pass, ...]
+
+    def planned(self, cascading: Cascading) -> _Inputs:
+        """The same with this option. The structure of decisions that have begun says that cascades
+        are on: without them nothing is kept under it."""
+        progress = self.progress
+        structure = progress.structure_sha256 if cascading is Cascading.ON else ""
+        changed = replace(progress, cascading=cascading, structure_sha256=structure)
+        return replace(self, progress=changed)
 
 
 def _read(
@@ -151,7 +164,9 @@ def _read(
 ) -> _Inputs:
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
-    graph, constants = import_model(_read_model(model_path))
+    model, facts = _read_model(model_path)
+    graph, constants = import_model(model)
+    del model  # as large as the constants
     samples_path = normalized_dir / SAMPLES_FILE
     samples = load_samples(samples_path)
     sample = samples[0] if samples else None
@@ -164,7 +179,7 @@ def _read(
     first, then = rewrites(decided.quantization, sample), decisions()
     if start_from is not None:
         progress = resumed(read_stopped(start_from), (*first, *then), spec)
-    return _Inputs(spec, model_path, quantization, decided, progress, first, then)
+    return _Inputs(spec, facts, quantization, decided, progress, first, then)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
@@ -215,13 +230,14 @@ def _manifest(inputs: _Inputs) -> Manifest:
     spec, quantization = inputs.spec, inputs.quantization
     return Manifest(
         model=inputs.progress.draft.graph.name,
-        model_sha256=file_facts(inputs.model).sha256,
+        model_sha256=inputs.model.sha256,
         hardware=spec.name,
         hardware_version=spec.version,
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
         quantization_data_sha256=inputs.decided.data_sha256,
+        cascades=inputs.progress.cascading.value,
     )
 
 
@@ -230,11 +246,16 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_model(path: Path) -> onnx.ModelProto:
+def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
+    """The model and its digest, from one reading."""
     if not path.is_file():
         raise InputError(
             f"no normalised model {path.name!r} in {path.parent.name!r}",
             where=str(path.parent),
             hint="run `recipe normalize MODEL --out DIR` first",
         )
-    return onnx.load(path)
+    data, facts = load_hashed(path)
+    model = onnx.ModelProto()
+    model.ParseFromString(memoryview(data))  # type: ignore[arg-type]
+    onnx.load_external_data_for_model(model, str(path.parent))
+    return model, facts

@@ -9,6 +9,7 @@ import typer
 
 from flows.arguments import (
     Bindings,
+    Cascades,
     Hardware,
     OutFolder,
     PackageFolder,
@@ -16,6 +17,7 @@ from flows.arguments import (
     parse_bindings,
 )
 from flows.project.context import options
+from stages.compiler.cascading import Cascading
 from stages.errors import Outcome
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ def compile_(
     hardware: Hardware,
     out: OutFolder,
     quantization: Quantization = None,
+    cascades: Cascades = Cascading.ON,
     reuse: Annotated[
         Path | None,
         typer.Option(
@@ -103,7 +106,7 @@ def compile_(
         options(context).terminal.say(f"stopped after {stop_after}, written to {out}")
         return
     store = None if fresh else options(context).project.decisions
-    choices = stage_calls.CompileChoices(reuse, store, start_from)
+    choices = stage_calls.CompileChoices(reuse, store, start_from, cascades)
     result = stage_calls.compile_package(normalized, spec, out, quantization, choices)
     _finish(context, result, out)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from flows.project.models import ModelRequest
 from flows.project.params import Params
+from stages.compiler.cascading import Cascading
 from stages.errors import Outcome
 from stages.report import figures
 from stages.report.facts import FAILED_OUTCOMES
@@ -58,6 +59,7 @@ class CompileChoices:
     reuse: Path | None = None
     store: Path | None = None
     start_from: Path | None = None
+    cascading: Cascading = Cascading.ON
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def compile_package(
             quantization=quantization,
             reuse=Reuse(choices.reuse, choices.store),
             start_from=choices.start_from,
+            cascading=choices.cascading,
         )
         starved = report.environment.starved
         remarks.extend(line for line in (report.reused, starved and f"warning: {starved}") if line)

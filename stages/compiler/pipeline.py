@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from stages.compiler.cascade.strategy import plan_layers
+from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Pass, first_draft
-from stages.compiler.emit.plan import PlanEmitter
-from stages.compiler.memory.assign import Assignment
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
@@ -119,6 +119,7 @@ def compile_graph(
     spec: HardwareSpec,
     quantization: Quantization | None = None,
     sample: Mapping[str, Array] | None = None,
+    cascading: Cascading = Cascading.ON,
 ) -> Compiled:
     """Compile a graph for a device, in int8 where a quantisation gives ranges, and with biases
     corrected for the rounding of weights where a sample input is given.
@@ -126,14 +127,19 @@ def compile_graph(
     Raises:
         CompileError: no recipe for this device exists; the message says why.
     """
-    progress = begin(graph, constants, spec)
+    progress = begin(graph, constants, spec, cascading)
     progress = rewrite(progress, rewrites(quantization, sample), spec)
     return completed(decide_all(begin_decisions(progress, spec), decisions(), spec))
 
 
-def begin(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> Progress:
+def begin(
+    graph: Graph,
+    constants: Mapping[str, Array],
+    spec: HardwareSpec,
+    cascading: Cascading = Cascading.ON,
+) -> Progress:
     """Where a compile begins: a graph about which nothing is decided."""
-    return Progress(in_text_order(first_draft(graph, constants, spec)))
+    return Progress(in_text_order(first_draft(graph, constants, spec)), cascading=cascading)
 
 
 def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Decided:
@@ -143,10 +149,9 @@ def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) ->
         CompileError: no recipe for this device exists; the message says why.
     """
     progress = decide(progress, steps, spec)
-    planned, memory = Assignment(progress.draft, spec).run()
-    verify(planned.recipe)
-    plan, packings = PlanEmitter(planned, memory, spec).emit()
-    return Decided(replace(progress, draft=planned), plan, packings)
+    planned = plan_layers(progress.draft, spec, progress.cascading)
+    verify(planned.draft.recipe)
+    return Decided(replace(progress, draft=planned.draft), planned.plan, planned.packings)
 
 
 def completed(decided: Decided) -> Compiled:

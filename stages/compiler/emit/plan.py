@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from stages.compiler.draft import Draft
+from stages.compiler.emit.cascades import CascadeEmitter, Packed
 from stages.compiler.emit.moves import in_layout, slice_moves
 from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
@@ -16,10 +17,11 @@ from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.lifetimes import view_operators
+from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.schedule.reorder import scheduled
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
-from stages.compiler.tiling.workload import Workload
+from stages.compiler.tiling.workload import Boxes, Workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Binding, Buffer, Instruction, Opcode, Plan, Region
@@ -61,9 +63,14 @@ class PlanEmitter:
         """
         operators = {op.name: op for op in self.draft.graph.operators}
         self.views = view_operators(self.draft)
+        cascaded = {name for item in self.draft.recipe.cascades for name in item.groups}
         for group in self.draft.recipe.groups:
             members = [operators[name] for name in group.operators]
-            if group.engine is Engine.HOST:
+            if group.name in self.memory.cascades:
+                self._cascade(self.memory.cascades[group.name])
+            elif group.name in cascaded:
+                continue
+            elif group.engine is Engine.HOST:
                 self._host(group, members)
             elif group.engine is Engine.DMA:
                 self._move(group, members[0])
@@ -74,21 +81,35 @@ class PlanEmitter:
     def _tiled(self, group: Group) -> None:
         assert group.tile is not None
         work, slots = self.memory.works[group.name], self.memory.slots[group.name]
-        packed = {}
-        streams = [stream for stream, _ in slots.streams if stream.is_constant]
-        for number, stream in enumerate(streams):
-            packed[stream] = self._packed(work, stream, group, number)
-        TileEmitter(work, group.tile, slots, self.program, self._value, packed).emit()
+        boxes = [work.boxes(step.box, step.reduction) for step in steps(work, group.tile)]
+        packed = self._packed(work, slots, boxes)
+        TileEmitter(work, slots, self.program, self._value, packed).emit(group.tile)
 
-    def _packed(
-        self, work: Workload, stream: Stream, group: Group, number: int
+    def _cascade(self, cascade: PlacedCascade) -> None:
+        striped = cascade.striped
+        packed = {}
+        for place, work in enumerate(striped.chain.works):
+            boxes = [striped.boxes(part) for part in striped.parts if part.place == place]
+            name = work.group.name
+            packed[name] = self._packed(work, cascade.slots[name], boxes)
+        CascadeEmitter(cascade, self.program, self._value, packed).emit()
+
+    def _packed(self, work: Workload, slots: Slots, boxes: list[Boxes]) -> Packed:
+        """The packings of a group's constant streams."""
+        streams = [stream for stream, _ in slots.streams if stream.is_constant]
+        return {
+            stream: self._packing(work, stream, boxes, number)
+            for number, stream in enumerate(streams)
+        }
+
+    def _packing(
+        self, work: Workload, stream: Stream, boxes: list[Boxes], number: int
     ) -> tuple[StreamPacking, Place]:
         """The packing of a constant stream, every block made now, so that its size is known."""
-        assert group.tile is not None
         packing = StreamPacking(work, stream.values, placement_alignment(self.spec.sram))
-        for step in steps(work, group.tile):
-            packing.block(work.boxes(step.box, step.reduction))
-        name = f"{group.name}.weights" + (f".{number}" if number else "")
+        for part in boxes:
+            packing.block(part)
+        name = f"{work.group.name}.weights" + (f".{number}" if number else "")
         place = self._weights_place(name, packing.size_bytes)
         region = bytes_region(DDR, place.address, packing.size_bytes)
         self._bind(region, packing.packed(name))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
+from stages.compiler.memory.cascades import cascade_tile, place_cascade, widened
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
 from stages.compiler.memory.residency import choose_residents
+from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
@@ -28,30 +31,28 @@ _SHRINK = 7 / 8
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
-    """Where the tiles of one group lie: addresses of each stream's slots, of the result's slots
-    and of the accumulator (an empty tuple and None where there are none)."""
-
-    streams: tuple[tuple[Stream, tuple[Placed, ...]], ...]
-    results: tuple[Placed, ...]
-    accumulator: Placed | None
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory decisions that the plan is emitted from. `roots` maps views to their storage."""
+    """The memory decisions that the plan is emitted from. `roots` maps views to their storage,
+    `cascades` goes by the name of each one's first group, `cycles` are estimates by group number,
+    and `resident` are the storages that lie whole in the SRAM."""
 
     roots: Mapping[str, str]
     works: Mapping[str, Workload]
     slots: Mapping[str, Slots]
+    cascades: Mapping[str, PlacedCascade]
+    cycles: Mapping[int, int]
+    resident: Mapping[str, Storage]
 
 
 @dataclass(slots=True)
 class Assignment:
-    """Finds residency, tiles and addresses for a draft whose groups are final."""
+    """Finds residency, tiles and addresses for a draft whose groups are final, or, given
+    `cascades`, places for them among the residents `kept`."""
 
     draft: Draft
     spec: HardwareSpec
+    cascades: tuple[Striped, ...] = ()
+    kept: frozenset[str] = frozenset()
     works: dict[int, Workload] = field(default_factory=dict)
     memo: dict[object, Priced | None] = field(default_factory=dict)
     searches: dict[object, Search] = field(default_factory=dict)
@@ -59,6 +60,11 @@ class Assignment:
     signatures: dict[int, int] = field(default_factory=dict)
     kinds: dict[object, int] = field(default_factory=dict)
     operators: Mapping[str, Operator] = field(default_factory=dict)
+
+    def beside(self, cascades: tuple[Striped, ...], kept: frozenset[str]) -> Assignment:
+        """The same draft with some of its groups in cascades, among these residents: what was
+        searched isn't searched again."""
+        return replace(self, cascades=cascades, kept=kept)
 
     def run(self) -> tuple[Draft, Memory]:
         """The draft with tiles and allocations, and where its tiles lie.
@@ -74,7 +80,11 @@ class Assignment:
         }
         roots = view_roots(self.draft)
         stores = storages(self.draft, roots)
-        resident = self._choose_residents(stores, roots)
+        if self.cascades:
+            stores = widened(stores, self.cascades)
+            resident = {root: item for root, item in stores.items() if root in self.kept}
+        else:
+            resident = self._choose_residents(stores, roots)
         while True:
             placed = self._try(resident, stores, roots)
             if isinstance(placed, _Solution):
@@ -177,8 +187,20 @@ class Assignment:
                 return request.start
             fixed[request.name] = placed
         solution = _Solution(fixed)
+        cascaded = {
+            number: item
+            for item in self.cascades
+            for number in range(item.chain.start, item.chain.stop)
+        }
+        whole = frozenset(value for value, root in roots.items() if root in resident)
         for number in self.works:
-            if not self._place_tiles(number, arena, resident, roots, solution):
+            if (striped := cascaded.get(number)) is not None:
+                if number == striped.chain.start:
+                    placed_cascade = place_cascade(striped, whole, arena, self.spec)
+                    if placed_cascade is None:
+                        return number
+                    solution.cascades.append(placed_cascade)
+            elif not self._place_tiles(number, arena, resident, roots, solution):
                 return number
         return solution
 
@@ -206,6 +228,7 @@ class Assignment:
             slots = _place_slots(work, priced.tile, held, arena, number, self.spec)
             if slots is not None:
                 solution.tiles[number] = priced.tile
+                solution.cycles[number] = priced.cycles
                 solution.weighed[number] = weighed_tile(
                     self._searched(number, held), budget, priced
                 )
@@ -257,6 +280,11 @@ class Assignment:
     def _finish(
         self, solution: _Solution, stores: Mapping[str, Storage], roots: Mapping[str, str]
     ) -> tuple[Draft, Memory]:
+        for item in solution.cascades:
+            chain = item.striped.chain
+            for place, work in enumerate(chain.works):
+                solution.tiles[chain.start + place] = cascade_tile(item.striped, place)
+                solution.slots[work.group.name] = item.slots[work.group.name]
         groups = tuple(
             replace(group, tile=solution.tiles.get(number))
             for number, group in enumerate(self.draft.recipe.groups)
@@ -264,6 +292,11 @@ class Assignment:
         allocations = {
             root: _allocation(placed, SRAM, Lifetime.SCOPED)
             for root, placed in solution.residents.items()
+        }
+        allocations |= {
+            value: _allocation(placed, SRAM, Lifetime.EPHEMERAL)
+            for item in solution.cascades
+            for value, placed in item.buffers.items()
         }
         allocations |= self._ddr_allocations(
             [item for item in stores.values() if item.root not in solution.residents], roots
@@ -273,10 +306,24 @@ class Assignment:
             for value in self.draft.graph.types
             if roots[value] in allocations
         }
-        recipe = replace(self.draft.recipe, groups=groups, allocations=ordered)
+        cascades = {item.striped.chain.works[0].group.name: item for item in solution.cascades}
+        recipe = replace(
+            self.draft.recipe,
+            groups=groups,
+            allocations=ordered,
+            cascades=tuple(item.striped.decision() for item in cascades.values()),
+        )
         works = {work.group.name: work for work in self.works.values()}
+        memory = Memory(
+            roots,
+            works,
+            solution.slots,
+            cascades,
+            solution.cycles,
+            {root: stores[root] for root in solution.residents},
+        )
         explained = replace(self.draft, recipe=recipe).with_weighed(solution.weighed.values())
-        return explained, Memory(roots, works, solution.slots)
+        return explained, memory
 
     def _ddr_allocations(
         self, stores: Iterable[Storage], roots: Mapping[str, str]
@@ -318,6 +365,8 @@ class _Solution:
     residents: dict[str, Placed]
     tiles: dict[int, Tile] = field(default_factory=dict)
     slots: dict[str, Slots] = field(default_factory=dict)
+    cycles: dict[int, int] = field(default_factory=dict)
+    cascades: list[PlacedCascade] = field(default_factory=list)
     weighed: dict[int, Weighed] = field(default_factory=dict)
 
 

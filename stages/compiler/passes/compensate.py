@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,12 @@ from stages.recipe.window import Window
 from stages.tensors import Array, DType, Shape, TensorType
 
 _Doubles = NDArray[np.float64]
+_Singles = NDArray[np.float32]
 _MEAN_BITS = 16
+_DOUBLE_BITS = 52
+_LARGEST_EXPONENT = 120  # of an f32 that a scale must fit into
+_ROWS = 64
+_CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +33,9 @@ class CompensateRounding:
     """Adds `(w - f16(w)) . mean(x)` to the bias of each contraction (Nagel et al., "Data-Free
     Quantization Through Weight Equalization and Bias Correction", 2019, section 4.2).
 
-    `sample` feeds the graph once, in f64: a mean is the same on every machine but for its last
-    bits, which are dropped. Behind an operator that only the host knows nothing is corrected.
+    `sample` feeds the graph once, in f64, with products that no order of their sums can change
+    (see `_exact_products`); the last bits of a mean are dropped, so that another processor's `exp`
+    doesn't show. Behind an operator that only the host knows nothing is corrected.
     """
 
     sample: Mapping[str, Array]
@@ -72,14 +80,17 @@ def _means(
 ) -> Iterator[tuple[Operator, _Doubles]]:
     """Each contraction to be corrected, with the mean of what its weights multiply."""
     values: dict[str, Array] = {name: _doubled(sample[name]) for name in graph.inputs}
-    values |= {name: _doubled(data) for name, data in constants.items()}
+    values |= constants  # wide ones; each is made f64 where it is read
     last_use = {name: op.name for op in graph.operators for name in op.operands}
+    corrected = [op.name for op in graph.operators if _weights(op, constants) is not None]
     for operator in graph.operators:
         if any(name not in values for name in operator.operands):
             continue
         if _weights(operator, constants) is not None:
             x = np.asarray(values[operator.inputs[0]], np.float64)
             yield operator, _rounded(_mean(operator, x, values[operator.inputs[1]].shape))
+        if operator.name == corrected[-1]:
+            return
         if operator.kind is not Kind.HOST_CALL:
             values.update(_evaluated(operator, graph, values))
         for name in set(operator.operands):
@@ -91,9 +102,56 @@ def _evaluated(
     operator: Operator, graph: Graph, values: Mapping[str, Array]
 ) -> Iterator[tuple[str, Array]]:
     operands = [values[name] if name else None for name in operator.inputs]
+    if operator.kind is Kind.GATHER:  # a whole table in f64 would be made for a few of its rows
+        results = evaluate(operator, operands, _types_as(operator, graph, operands))
+        return zip(operator.outputs, map(_doubled, results), strict=True)
+    if operator.kind in _CONTRACTIONS:
+        operands = [*_exact_products(operator, operands), *operands[2:]]
+    doubled = [_doubled(data) if data is not None else None for data in operands]
     types = [_double_type(graph.types[name]) for name in operator.outputs]
-    results = evaluate(operator, operands, types)
-    return zip(operator.outputs, results, strict=True)
+    return zip(operator.outputs, evaluate(operator, doubled, types), strict=True)
+
+
+def _types_as(
+    operator: Operator, graph: Graph, operands: Sequence[Array | None]
+) -> list[TensorType]:
+    """The type of what is gathered: that of the table as it is held."""
+    (name,), table = operator.outputs, operands[0]
+    assert table is not None
+    return [TensorType(DType.of(table.dtype), graph.types[name].shape)]
+
+
+def _exact_products(operator: Operator, operands: Sequence[Array | None]) -> list[Array]:
+    """Both factors on grids so coarse that f64 holds every sum of their products without rounding.
+
+    Then the order of a sum changes no bit of it: not the number of threads, nor the processor's
+    vectors, nor the library. About 20 bits are left to each factor, of which a mean keeps fewer.
+    """
+    x, weights = operands[:2]
+    assert x is not None
+    assert weights is not None
+    length = x.shape[-1] if operator.kind is Kind.MATMUL else max(x.shape[1], 1)
+    taps = prod(weights.shape[2:]) if operator.kind is not Kind.MATMUL else 1
+    bits = (_DOUBLE_BITS - max(length * taps, 1).bit_length()) // 2
+    return [_on_grid(x, bits), _on_grid(weights, bits)]
+
+
+def _on_grid(data: Array, bits: int) -> Array:
+    """Floats rounded to multiples of a power of two, the largest of them to `bits` bits."""
+    if not DType.of(data.dtype).is_float or not data.size:
+        return data
+    kind = np.float64 if data.dtype == np.float64 else np.float32
+    floats: NDArray[np.floating[Any]] = np.asarray(data, kind)
+    largest = max(abs(float(floats.max())), abs(float(floats.min())))
+    if not np.isfinite(largest) or not largest:
+        return data
+    exponent = int(np.frexp(largest)[1]) - bits
+    if abs(exponent) > _LARGEST_EXPONENT:
+        return data
+    scaled = floats * kind(2.0**-exponent)
+    np.rint(scaled, out=scaled)
+    scaled *= kind(2.0**exponent)
+    return scaled
 
 
 def _doubled(data: Array) -> Array:
@@ -137,9 +195,9 @@ def _rounded(mean: _Doubles) -> _Doubles:
 
 def _correct(operator: Operator, mean: _Doubles, editor: GraphEditor) -> None:
     weights = editor.constants[operator.inputs[1]]
-    exact = np.asarray(weights, np.float64)
-    with np.errstate(over="ignore"):
-        lost = exact - weights.astype(np.float16).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Exact in f32: what rounding to f16 takes from an f32 fits into one.
+        lost = np.asarray(weights - weights.astype(np.float16).astype(np.float32), np.float32)
     if not np.isfinite(lost).all() or not np.isfinite(mean).all():
         return
     missing = _missing(operator, lost, mean)
@@ -153,11 +211,20 @@ def _correct(operator: Operator, mean: _Doubles, editor: GraphEditor) -> None:
     editor.put(replace(operator, inputs=(*operator.inputs[:2], name)))
 
 
-def _missing(operator: Operator, lost: _Doubles, mean: _Doubles) -> _Doubles:
-    """What rounding takes from the mean of each output channel."""
+def _missing(operator: Operator, lost: _Singles, mean: _Doubles) -> _Doubles:
+    """What rounding takes from the mean of each output channel, summed in numpy's own order, some
+    rows at a time: all of them in f64 would be twice the weights."""
     if operator.kind is Kind.MATMUL:
-        return np.asarray((mean[:, None] * lost).sum(axis=0), np.float64)
+        total = np.zeros(lost.shape[1])
+        for start in range(0, lost.shape[0], _ROWS):
+            rows = slice(start, start + _ROWS)
+            total += (mean[rows, None] * lost[rows]).sum(axis=0)
+        return total
     groups = operator.integer("group")
     by_tap = lost.reshape(lost.shape[0], -1)
-    inputs = mean.reshape(groups, -1).repeat(lost.shape[0] // groups, axis=0)
-    return np.asarray((by_tap * inputs).sum(axis=1), np.float64)
+    inputs = mean.reshape(groups, -1)
+    share = lost.shape[0] // groups
+    found = np.empty(lost.shape[0])
+    for channel in range(lost.shape[0]):
+        found[channel] = (by_tap[channel] * inputs[channel // share]).sum()
+    return found

@@ -5,12 +5,15 @@ A search asks for the same few boxes again and again, so what was priced is reme
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
 from stages.compiler.tiling.streams import (
+    Stream,
     box_bytes,
     contiguous_bytes,
+    stream_bytes,
 )
 from stages.compiler.tiling.workload import Boxes, Product, Workload
 from stages.hardware.cost import (
@@ -125,6 +128,14 @@ class TilePrices:
                 self.spec, size_bytes, size_bytes, DDR, SRAM
             )
         return found
+
+    def load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[TransferCost]:
+        """The transfers that bring in a stream's part of some boxes."""
+        if stream.is_constant:
+            yield self.block_cost(stream_bytes(self.work, stream, boxes, 1))
+            return
+        for value in stream.values:
+            yield self.box_cost(value, boxes, DDR, SRAM)
 
     def box_cost(self, value: str, boxes: Boxes, source: str, target: str) -> TransferCost:
         """What it takes to move a box of a value between a slot and the whole value in ddr."""
