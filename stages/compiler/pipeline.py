@@ -15,6 +15,7 @@ from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
+from stages.compiler.passes.integer_masks import QuantizeMasks
 from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
 from stages.compiler.passes.lower_norms import LowerLayerNorm
@@ -70,6 +71,7 @@ def rewrites(
         AbsorbScales(),
         *([QuantizeWeights(quantization)] if quantization is not None else []),
         *([CompensateRounding(sample)] if sample is not None else []),
+        QuantizeMasks(),
         LowerLayerNorm(),
         QuantizeConstants(),
         LowerLogic(),
