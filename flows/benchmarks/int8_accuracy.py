@@ -22,7 +22,7 @@ from stages.compiler.quantization import Quantization
 from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.reference import OnnxRuntimeReference
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from stages.quantizer import Subject, decide, load_settings
 from stages.quantizer.trial import Trial
 from stages.tensors import Array
@@ -94,7 +94,14 @@ def _speech(outputs: dict[str, Array]) -> object:
 
 
 TASKS = (
-    Task("ppocr_cls", _each(task_inputs.turned_text_line), task_answers.greatest, "mse", 5, limiting=8),
+    Task(
+        "ppocr_cls",
+        _each(task_inputs.turned_text_line),
+        task_answers.greatest,
+        "mse",
+        5,
+        limiting=8,
+    ),
     Task(
         "ppocr_rec",
         _each(task_inputs.text_line),
