@@ -9,7 +9,14 @@ from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
 from stages.compiler.memory.cascades import cascade_tile, place_cascade, widened
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
-from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
+from stages.compiler.memory.offsets import (
+    Arena,
+    Placed,
+    Request,
+    largest_first,
+    place_low,
+    place_within,
+)
 from stages.compiler.memory.residency import choose_residents
 from stages.compiler.memory.slot_places import place_slots
 from stages.compiler.memory.slots import PlacedCascade, Slots
@@ -138,6 +145,11 @@ class Assignment:
             total += transfer_cost(spec, size, size, source, target).channel_cycles
         return total
 
+    def least_cycles(self, number: int, resident: frozenset[str], alive_bytes: int) -> int | None:
+        """Estimated cycles of a group beside residents of that many bytes, `resident` among what it
+        touches; None where no tile fits."""
+        return self._searched(number, resident).least_cycles(self._capacity() - alive_bytes)
+
     def _searched(self, number: int, resident: frozenset[str]) -> Search:
         """The search of a group, shared by layers that repeat."""
         work = self.works[number]
@@ -183,12 +195,10 @@ class Assignment:
         requests = [
             Request(item.root, item.size_bytes, item.start, item.stop) for item in resident.values()
         ]
-        fixed = {}
-        for request in largest_first(requests):
-            placed = arena.place(request)
-            if placed is None:
-                return request.start
-            fixed[request.name] = placed
+        homeless = place_within(arena, requests)
+        if homeless is not None:
+            return homeless.start
+        fixed = {placed.request.name: placed for placed in arena.placed}
         solution = _Solution(fixed)
         cascaded = {
             number: item
@@ -300,6 +310,7 @@ class Assignment:
             value: _allocation(placed, SRAM, Lifetime.EPHEMERAL)
             for item in solution.cascades
             for value, placed in item.buffers.items()
+            if value in item.striped.chain.held
         }
         allocations |= self._ddr_allocations(
             [item for item in stores.values() if item.root not in solution.residents], roots
@@ -341,18 +352,19 @@ class Assignment:
             whole = item.root in ends
             start, stop = (0, max(count, 1)) if whole else (item.start, item.stop)
             requests[item.root] = Request(item.root, item.size_bytes, start, stop)
+        request = place_low(arena, list(requests.values()))
+        if request is not None:
+            raise DoesNotFitError(
+                f"value %{request.name}: {request.size_bytes} B find no place in the "
+                f"{ddr.size_bytes} B of ddr at group {request.start}",
+                where=f"groups [{request.start}, {request.stop})",
+                hint="raise `memory.ddr.size` in the hardware spec, or lower the batch",
+            )
         found = {}
-        for request in largest_first(list(requests.values())):
-            placed = arena.place(request)
-            if placed is None:
-                raise DoesNotFitError(
-                    f"value %{request.name}: {request.size_bytes} B find no place in the "
-                    f"{ddr.size_bytes} B of ddr at group {request.start}",
-                    where=f"groups [{request.start}, {request.stop})",
-                    hint="raise `memory.ddr.size` in the hardware spec, or lower the batch",
-                )
-            lifetime = Lifetime.LONG_LIVED if request.name in ends else Lifetime.SCOPED
-            found[request.name] = _allocation(placed, DDR, lifetime)
+        for placed in arena.placed:
+            name = placed.request.name
+            lifetime = Lifetime.LONG_LIVED if name in ends else Lifetime.SCOPED
+            found[name] = _allocation(placed, DDR, lifetime)
         return found
 
     def _capacity(self) -> int:
