@@ -13,7 +13,6 @@ from stages.compiler.memory.offsets import (
     Arena,
     Placed,
     Request,
-    largest_first,
     place_low,
     place_within,
 )
