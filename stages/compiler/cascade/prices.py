@@ -6,12 +6,10 @@ whenever its buffer begins a new lap: with room for `laps` rounds, that is once 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import ceil, inf
 
-from stages.compiler.cascade.chains import Chain, Site, chains_ending
+from stages.compiler.cascade.chains import Chain, Site
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, dependencies, streams
 from stages.compiler.tiling.tile_prices import TilePrices
@@ -167,38 +165,34 @@ class ChainPrices:
         return found
 
     def estimates(
-        self, last: int, axis: int, stripe: int, laps: float, longest: int
+        self, chains: Sequence[Chain], stripe: int, laps: int | None, sram_bytes: int
     ) -> Iterator[Estimate]:
-        """Estimates of the chains that end with a group, from two groups on, each one group
-        longer, up to one that no instruction can make."""
-        prices = self.group(last, axis)
-        walk = _Walk(self, last, stripe, laps, -(-prices.extent // stripe))
+        """Estimates of chains that end with one group, each one group longer than the one before,
+        up to one that no instruction can make, or that can't fit so many bytes of SRAM.
+
+        `laps`: rounds for which buffers have room; None: for all of them.
+        """
+        last, axis = chains[0].stop - 1, chains[0].axes[-1]
+        walk = _Walk(self, last, stripe, laps, -(-self.group(last, axis).extent // stripe))
         walk.add(last, axis)
-        for chain in chains_ending(self.site, last, axis, longest):
+        for chain in chains:
             walk.add(chain.start, chain.axes[0])
-            if not walk.is_legal:
+            if not walk.is_legal or walk.sram_bytes > sram_bytes:
                 return
             yield walk.estimate(chain)
 
 
 @dataclass(slots=True)
-class _Rows:
-    """Rows of a value in one round: at most `most`; `fresh` of them weren't needed before."""
-
-    most: int
-    fresh: Fraction
-
-
-@dataclass(slots=True)
 class _Walk:
-    """A chain being followed backwards, its cost so far."""
+    """A chain being followed backwards, its cost so far. `needed`: rows of a value in one round, at
+    most; on average it is its extent over the rounds, and what is beyond that, the halo."""
 
     prices: ChainPrices
     last: int
     stripe: int
-    laps: float
+    laps: int | None
     rounds: int
-    needed: dict[str, _Rows] = field(default_factory=dict)
+    needed: dict[str, int] = field(default_factory=dict)
     outside: dict[str, _Moved] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
     compute: dict[Engine, int] = field(default_factory=dict)
@@ -216,13 +210,11 @@ class _Walk:
         work = prices.work
         is_held = site.is_held(work.result, self.last + 1)
         is_buffered = number != self.last and (is_held or work.result not in self.prices.resident)
-        if number == self.last:
-            rows = _Rows(self.stripe, Fraction(prices.extent, self.rounds))
-        else:
-            rows = self._rows(work.result, prices)
-        made = self._buffered(rows, prices) if is_buffered else ceil(rows.fresh)
+        most = min(prices.extent, self.needed.get(work.result, self.stripe))
+        fresh = -(-prices.extent // self.rounds)
+        made = self._buffered(most, prices) if is_buffered else fresh
         cycles = prices.compute_cycles(made)
-        if cycles is None or prices.compute_cycles(rows.most) is None:
+        if cycles is None or prices.compute_cycles(most) is None:
             self.is_legal = False
             return
         engine = work.group.engine
@@ -232,31 +224,25 @@ class _Walk:
         if is_buffered:
             self.outside.pop(work.result, None)
             if not is_held:
-                self._store(prices.transfer(work.result, ceil(rows.fresh)), 0)
+                self._store(prices.transfer(work.result, fresh), 0)
         elif work.result not in self.prices.resident:
             self._store(prices.transfer(work.result, made), 2)
-        self._operands(number, prices, made, rows)
+        self._operands(number, prices, made, most)
 
-    def _rows(self, value: str, prices: GroupPrices) -> _Rows:
-        rows = self.needed[value]
-        return _Rows(min(rows.most, prices.extent), min(rows.fresh, Fraction(prices.extent)))
-
-    def _buffered(self, rows: _Rows, prices: GroupPrices) -> int:
+    def _buffered(self, most: int, prices: GroupPrices) -> int:
         """Give a result its buffer; returns the rows that are made in a round, on average."""
-        value = prices.work.result
-        if self.laps == inf:
-            capacity = prices.extent
-        else:
-            capacity = min(prices.extent, rows.most + ceil((self.laps - 1) * rows.fresh))
+        value, extent, rounds = prices.work.result, prices.extent, self.rounds
+        more = extent if self.laps is None else -(-(self.laps - 1) * extent // rounds)
+        capacity = min(extent, most + more)
         self.wanted[value] = capacity
         row_bytes = prices.transfer(value, 1).size_bytes
         alignment = placement_alignment(self.prices.spec.sram)
         self.sram_bytes += align(capacity * row_bytes, alignment)
-        if capacity >= prices.extent:
-            return ceil(rows.fresh)
-        halo = max(Fraction(0), rows.most - rows.fresh)
-        in_lap = max(1, int((capacity - rows.most) / rows.fresh) + 1) if rows.fresh else 1
-        return min(prices.extent, ceil(rows.fresh + halo / in_lap))
+        if capacity == extent:
+            return -(-extent // rounds)
+        in_lap = (capacity - most) * rounds // extent + 1
+        halo = max(0, most * rounds - extent)
+        return min(extent, -(-(extent * in_lap + halo) // (rounds * in_lap)))
 
     def _constants(self, fixed: _Moved) -> None:
         self.loading += fixed.cycles
@@ -270,27 +256,18 @@ class _Walk:
         self.ddr_bytes += self.rounds * moved.size_bytes
         self.sram_bytes += slots * moved.slot_bytes
 
-    def _operands(self, number: int, prices: GroupPrices, made: int, rows: _Rows) -> None:
+    def _operands(self, number: int, prices: GroupPrices, made: int, most: int) -> None:
         work, site = prices.work, self.prices.site
         for value in work.operands:
             if value in work.constants or value in work.tables:
                 continue
             cut = site.cut_axes(number, prices.axis)[value]
             if cut >= 0:
-                self._need(value, prices, cut, rows)
+                low, high = prices.boxes(most)[value][cut]
+                self.needed[value] = max(self.needed.get(value, 0), high - low)
             if value not in self.prices.resident:
                 times = self.rounds if cut != -1 else 1
                 self._load(value, prices.transfer(value, made), times)
-
-    def _need(self, value: str, prices: GroupPrices, cut: int, rows: _Rows) -> None:
-        low, high = prices.boxes(rows.most)[value][cut]
-        whole = prices.work.types[value].shape[cut]
-        fresh = rows.fresh * Fraction(whole, prices.extent)
-        other = self.needed.get(value)
-        if other is not None:
-            self.needed[value] = _Rows(max(other.most, high - low), max(other.fresh, fresh))
-        else:
-            self.needed[value] = _Rows(high - low, fresh)
 
     def _load(self, value: str, moved: _Moved, times: int) -> None:
         """Note the load of an operand; it is none where its maker joins the chain later."""
@@ -315,7 +292,7 @@ class _Walk:
         moving = loading + self.storing
         compute = sum(self.compute.values())
         # With rows to spare in the buffers, one engine goes on while the other reads.
-        longest = compute if self.laps < 2 else max(self.compute.values())
+        longest = compute if self.laps == 1 else max(self.compute.values())
         if spec.driver.sync_mode is SyncMode.STRICT:
             cycles = self.launches + compute + moving + latency
         else:

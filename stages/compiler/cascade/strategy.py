@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.cascade.chains import site_of
-from stages.compiler.cascade.choice import Ground, Interval, Options, best_intervals, choose, rank
-from stages.compiler.cascade.prices import ChainPrices, price_of
+from stages.compiler.cascade.choice import Interval, Options, choose, rank
+from stages.compiler.cascade.grounds import Stand, grounds_of
 from stages.compiler.cascade.replay import replayed
 from stages.compiler.cascade.stripes import striped
 from stages.compiler.cascade.weighing import Outcome, note
@@ -20,7 +19,6 @@ from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
-from stages.compiler.tiling.workload import Workload
 from stages.errors import DoesNotFitError
 from stages.hardware.cost import nanoseconds_to_cycles
 from stages.hardware.spec import HardwareSpec
@@ -76,20 +74,18 @@ class Trial:
 
     def run(self) -> Solved:
         """The best memory decisions that were found, with what was weighed."""
-        spec = self.assignment.spec
-        ground = _ground(self.layers, spec)
-        prices = ChainPrices(ground.site, spec, frozenset(ground.resident))
-        options = best_intervals(ground, prices)
+        stand = grounds_of(self.assignment, self.layers[1]).best()
+        options = dict(stand.options)
         best, kept = self.layers, frozenset[Interval]()
         for _ in range(_TRIES):
-            chosen = {item[0].interval: item for item in choose(ground, options)}
+            chosen = {item[0].interval: item for item in choose(stand.ground, options)}
             rough = [item for item, found in chosen.items() if not found[0].is_replayed]
             for interval in rough:
-                exact = (replayed(item, prices) for item in options[interval])
+                exact = (replayed(item, stand.prices) for item in options[interval])
                 options[interval] = tuple(sorted(exact, key=rank))
             if rough:
                 continue
-            losing = self._losing(chosen, ground)
+            losing = self._losing(chosen, stand)
             if losing is None:
                 best, kept = self._found, frozenset(chosen)
                 break
@@ -97,40 +93,40 @@ class Trial:
                 del options[interval]
         return self._explained(best, kept)
 
-    def _losing(self, chosen: Mapping[Interval, Options], ground: Ground) -> list[Interval] | None:
+    def _losing(self, chosen: Mapping[Interval, Options], stand: Stand) -> list[Interval] | None:
         """Those of the chosen ones that don't gain or find no place; None where all is well."""
-        tried = self._beside(chosen.values())
+        tried = self._beside(chosen.values(), stand)
         if tried is None:
             return [max(chosen)]
         losing = []
         for interval, options in chosen.items():
             if interval not in self.outcomes:
-                self.outcomes[interval] = self._outcome(options, tried, ground)
+                self.outcomes[interval] = self._outcome(options, tried)
             if not self.outcomes[interval].is_kept:
                 losing.append(interval)
         self._found = tried
         return losing or None
 
-    def _beside(self, chosen: Collection[Options]) -> Solved | None:
+    def _beside(self, chosen: Collection[Options], stand: Stand) -> Solved | None:
         """Memory with these cascades; None where their buffers find no place."""
         best = [options[0] for options in chosen]
         cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
         if not cascades:
             return self.layers
-        kept = frozenset(self.layers[1].resident)
+        kept = frozenset(stand.kept)
         try:
             return self.assignment.beside(cascades, kept).run()
         except DoesNotFitError:
             return None
 
-    def _outcome(self, options: Options, tried: Solved, ground: Ground) -> Outcome:
+    def _outcome(self, options: Options, tried: Solved) -> Outcome:
         """Whether a cascade gains: by the prices where they leave no doubt, else as its groups'
         instructions run by themselves, in fewer cycles, or in as many and with fewer bytes."""
         best = options[0]
-        alone = sum(ground.costs[number][0] for number in range(*best.interval))
+        cycles = self.layers[1].cycles
+        alone = sum(cycles[number] for number in range(*best.interval))
         if best.cycles < alone * _CLEAR:
-            size = sum(ground.costs[number][1] for number in range(*best.interval))
-            return Outcome(options, (alone, size), (best.cycles, best.ddr_bytes), True, "priced")
+            return Outcome(options, (alone, 0), (best.cycles, best.ddr_bytes), True, "priced")
         spec = self.assignment.spec
         timed = [_timed(solved, best.interval, spec) for solved in (self.layers, tried)]
         return Outcome(options, timed[0], timed[1], timed[1] < timed[0], "timed by themselves")
@@ -144,36 +140,6 @@ class Trial:
         weighed = [answer for item in final for answer in item.weighed()]
         draft, memory = found
         return draft.with_weighed(weighed).with_notes(note(final)), memory
-
-
-def _ground(layers: Solved, spec: HardwareSpec) -> Ground:
-    draft, memory = layers
-    works = {
-        number: memory.works[group.name]
-        for number, group in enumerate(draft.recipe.groups)
-        if group.name in memory.works
-    }
-    whole = {
-        value: memory.resident[root]
-        for value, root in memory.roots.items()
-        if root in memory.resident
-    }
-    resident = {
-        value: (item.start, item.stop, item.size_bytes if value == item.root else 0)
-        for value, item in whole.items()
-    }
-    costs = {
-        number: price_of(cycles, _least_bytes(works[number], resident.keys()), spec)
-        for number, cycles in memory.cycles.items()
-    }
-    capacity = spec.sram.size_bytes - spec.sram.reserved_bytes
-    return Ground(site_of(draft, works), costs, resident, capacity)
-
-
-def _least_bytes(work: Workload, resident: Collection[str]) -> int:
-    """What a group moves at least: each operand and the result once, where they aren't resident."""
-    values = {*work.operands, work.result}
-    return sum(work.types[value].size_bytes for value in values if value not in resident)
 
 
 def _timed(solved: Solved, interval: Interval, spec: HardwareSpec) -> tuple[int, int]:

@@ -149,6 +149,11 @@ class Assignment:
             total += transfer_cost(spec, size, size, source, target).channel_cycles
         return total
 
+    def least_cycles(self, number: int, resident: frozenset[str], alive_bytes: int) -> int | None:
+        """Estimated cycles of a group beside residents of that many bytes, `resident` among what it
+        touches; None where no tile fits."""
+        return self._searched(number, resident).least_cycles(self._capacity() - alive_bytes)
+
     def _searched(self, number: int, resident: frozenset[str]) -> Search:
         """The search of a group, shared by layers that repeat."""
         work = self.works[number]

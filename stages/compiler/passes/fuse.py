@@ -268,7 +268,7 @@ class _Grower:
             types = [
                 quantised.get(value) or self._type(value)
                 for value in _data_operands(member)
-                if value not in inside
+                if value not in inside and not (quantised and self._travels(member, value))
             ]
             if member is seed:
                 reason = refusal(seed, types, result, self.spec)
@@ -278,6 +278,12 @@ class _Grower:
             if reason:
                 return reason
         return ""
+
+    def _travels(self, member: Operator, value: str) -> bool:
+        """Whether an operand is a constant that goes with the instruction, as scales do."""
+        listed = self.spec.operators.get(member.kind)
+        constant = value not in self.producers and value not in self.graph.inputs
+        return listed is not None and constant and self._type(value).dtype in listed.constant_dtypes
 
     def _own_dtypes(self, seed: Operator) -> frozenset[DType]:
         return self.spec.operators[seed.kind].dtypes
