@@ -44,6 +44,18 @@ class Memory:
     resident: Mapping[str, Storage]
 
 
+class NoRoomError(DoesNotFitError):
+    """A cascade that begins with group `start` finds no place beside the residents."""
+
+    def __init__(self, start: int, name: str) -> None:
+        self.start = start
+        super().__init__(
+            f"the buffers of the cascade from group {name} on find no place",
+            where=f"group {start}",
+            hint="compile without it, or raise `memory.sram.size` in the hardware spec",
+        )
+
+
 @dataclass(slots=True)
 class Assignment:
     """Finds residency, tiles and addresses for a draft whose groups are final, or, given
@@ -71,6 +83,7 @@ class Assignment:
 
         Raises:
             DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
+            NoRoomError: a cascade's buffers find no place.
         """
         self.operators = {op.name: op for op in self.draft.graph.operators}
         self.works = {
@@ -89,6 +102,8 @@ class Assignment:
             placed = self._try(resident, stores, roots)
             if isinstance(placed, _Solution):
                 return self._finish(placed, stores, roots)
+            if any(placed == item.chain.start for item in self.cascades):
+                raise NoRoomError(placed, self.draft.recipe.groups[placed].name)
             resident = self._give_up_one(resident, placed)
 
     def _choose_residents(
