@@ -72,16 +72,25 @@ class Trial:
         options = dict(stand.options)
         for _ in range(_TRIES):
             chosen, tried = self._placed(stand, options)
-            losing = self._losing(chosen, tried)
+            losing = self._losing(chosen, tried, stand)
             if not losing:
-                return self._explained(tried, frozenset(chosen))
+                break
             for interval in losing:
                 del options[interval]
         kept = {interval: item for interval, item in chosen.items() if interval in options}
-        final = self._beside(kept.values(), stand)
-        if isinstance(final, int):
+        final = self._beside(kept.values(), stand) if losing else tried
+        if isinstance(final, int) or not self._gains(kept, stand):
             return self._explained(self.layers, frozenset())
         return self._explained(final, frozenset(kept))
+
+    def _gains(self, kept: Mapping[Interval, Options], stand: Stand) -> bool:
+        """Whether the whole is cheaper than layer by layer, residents that gave way counted in."""
+        inside = {number for interval in kept for number in range(*interval)}
+        cascades = sum(item[0].cycles for item in kept.values())
+        others = sum(n for number, n in stand.ground.cycles.items() if number not in inside)
+        return cascades + others < sum(self.layers[1].cycles.values()) or not stand.has_changed(
+            self.layers[1].resident
+        )
 
     def _placed(
         self, stand: Stand, options: dict[Interval, Options]
@@ -97,11 +106,14 @@ class Trial:
             if others:
                 options[interval] = tuple(others)
 
-    def _losing(self, chosen: Mapping[Interval, Options], tried: Solved) -> list[Interval]:
+    def _losing(
+        self, chosen: Mapping[Interval, Options], tried: Solved, stand: Stand
+    ) -> list[Interval]:
         """Those of the chosen ones that don't gain."""
         for interval, options in chosen.items():
-            if interval not in self.outcomes:
-                self.outcomes[interval] = self._outcome(options, tried)
+            known = self.outcomes.get(interval)
+            if known is None or known.options[0] != options[0]:
+                self.outcomes[interval] = self._outcome(options, tried, stand)
         return [interval for interval in chosen if not self.outcomes[interval].is_kept]
 
     def _beside(self, chosen: Collection[Options], stand: Stand) -> Solved | int:
@@ -117,14 +129,15 @@ class Trial:
         except DoesNotFitError:
             return max(item.chain.start for item in cascades)
 
-    def _outcome(self, options: Options, tried: Solved) -> Outcome:
+    def _outcome(self, options: Options, tried: Solved, stand: Stand) -> Outcome:
         """Whether a cascade gains: by the prices where they leave no doubt, else as its groups'
         instructions run by themselves, in fewer cycles, or in as many and with fewer bytes."""
         best = options[0]
         cycles = self.layers[1].cycles
         alone = sum(cycles[number] for number in range(*best.interval))
         if best.cycles < alone * _CLEAR:
-            return Outcome(options, (alone, 0), (best.cycles, best.ddr_bytes), True, "priced")
+            size = sum(stand.ground.costs[number][1] for number in range(*best.interval))
+            return Outcome(options, (alone, size), (best.cycles, best.ddr_bytes), True, "priced")
         spec = self.assignment.spec
         timed = [_timed(solved, best.interval, spec) for solved in (self.layers, tried)]
         return Outcome(options, timed[0], timed[1], timed[1] < timed[0], "timed by themselves")
