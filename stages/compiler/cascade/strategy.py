@@ -17,7 +17,8 @@ from stages.compiler.cascade.weighing import Outcome, note
 from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
-from stages.compiler.memory.assign import Assignment, Memory, NoRoomError
+from stages.compiler.memory.assign import Assignment, Memory
+from stages.compiler.memory.cascades import NoRoomError
 from stages.errors import DoesNotFitError
 from stages.hardware.cost import nanoseconds_to_cycles
 from stages.hardware.spec import HardwareSpec
