@@ -7,29 +7,24 @@ from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
-from stages.compiler.memory.cascades import cascade_tile, place_cascade, widened
+from stages.compiler.memory.cascades import NoRoomError, cascade_tile, place_cascade, widened
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import (
     Arena,
     Placed,
     Request,
-    largest_first,
     place_low,
     place_within,
 )
 from stages.compiler.memory.residency import choose_residents
 from stages.compiler.memory.slots import PlacedCascade, Slots
+from stages.compiler.memory.tile_slots import place_slots
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import (
     Priced,
     Search,
-    accumulator_bytes,
-    exact_slots,
-    stream_slots,
-    tile_result_slots,
 )
-from stages.compiler.tiling.streams import Stream, dependencies, streams
 from stages.compiler.tiling.weighing import weighed_tile
 from stages.compiler.tiling.workload import Workload, work_signature, workload
 from stages.errors import DoesNotFitError
@@ -85,6 +80,7 @@ class Assignment:
 
         Raises:
             DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
+            NoRoomError: a cascade's buffers find no place.
         """
         self.operators = {op.name: op for op in self.draft.graph.operators}
         self.works = {
@@ -103,6 +99,8 @@ class Assignment:
             placed = self._try(resident, stores, roots)
             if isinstance(placed, _Solution):
                 return self._finish(placed, stores, roots)
+            if any(placed == item.chain.start for item in self.cascades):
+                raise NoRoomError(placed, self.draft.recipe.groups[placed].name)
             resident = self._give_up_one(resident, placed)
 
     def _choose_residents(
@@ -242,7 +240,7 @@ class Assignment:
             priced = self._search(number, held, budget)
             if priced is None:
                 return False
-            slots = _place_slots(work, priced.tile, held, arena, number, self.spec)
+            slots = place_slots(work, priced.tile, held, arena, number, self.spec)
             if slots is not None:
                 solution.tiles[number] = priced.tile
                 solution.cycles[number] = priced.cycles
@@ -387,49 +385,6 @@ class _Solution:
     cycles: dict[int, int] = field(default_factory=dict)
     cascades: list[PlacedCascade] = field(default_factory=list)
     weighed: dict[int, Weighed] = field(default_factory=dict)
-
-
-def _place_slots(
-    work: Workload,
-    tile: Tile,
-    resident: frozenset[str],
-    arena: Arena,
-    number: int,
-    spec: HardwareSpec,
-) -> Slots | None:
-    """Places the slots of a group's tiles. Neighbouring groups fill the SRAM from opposite ends,
-    so that the loads of one need not wait for the last tiles of the other."""
-    moved = streams(work, dependencies(work), resident)
-    sizes, result_bytes = exact_slots(work, tile, moved, placement_alignment(spec.sram))
-    from_top = number % 2 == 1
-    wanted: list[tuple[Stream | None, Request]] = []
-
-    def ask(stream: Stream | None, label: str, size: int, count: int) -> None:
-        for index in range(count):
-            name = f"{work.group.name}/{label}.{index}"
-            wanted.append((stream, Request(name, size, number, number + 1, from_top)))
-
-    for index, stream in enumerate(moved):
-        ask(stream, f"operand{index}", sizes[stream], stream_slots(work, tile, stream))
-    if work.result not in resident:
-        ask(None, "result", result_bytes, tile_result_slots(work, tile))
-    if tile.reduction and tile.reduction < work.reduction_extent:
-        ask(None, "accumulator", accumulator_bytes(work, tile.extents), 1)
-    order = largest_first([request for _, request in wanted])
-    placed = arena.place_all(order)
-    if placed is None:
-        return None
-    by_name = {item.request.name: item for item in placed}
-    found = [(stream, by_name[request.name]) for stream, request in wanted]
-    results = tuple(item for _, item in found if "/result." in item.request.name)
-    accumulators = [item for _, item in found if "/accumulator." in item.request.name]
-    return Slots(
-        tuple(
-            (stream, tuple(item for owner, item in found if owner is stream)) for stream in moved
-        ),
-        results,
-        accumulators[0] if accumulators else None,
-    )
 
 
 def _worth(item: Storage) -> tuple[float, int, str]:
