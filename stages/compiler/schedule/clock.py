@@ -55,6 +55,11 @@ class Clock:
         start = max(issue + self.launches[number] + latency, channel[-1])
         return max(start, self.port_free) if port else start
 
+    def busy_until(self, number: int) -> int:
+        """When the queue of an instruction has done what it took so far."""
+        queue = self.queue_of[number]
+        return self.moved[queue][-1] if self.is_transfer[number] else self.free[queue]
+
     def run(self, number: int, ready: int) -> int:
         """Take an instruction next; returns when it ends."""
         queue = self.queue_of[number]

@@ -23,9 +23,6 @@ from stages.compiler.tiling.streams import align
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import SRAM
 
-_LONG = 24
-"""A slot that lives over more instructions than this is put at the far end of the memory."""
-
 
 class Stuck(Exception):  # noqa: N818
     """No room for the buffer that is next, and nothing left to take that would make some."""
@@ -189,7 +186,7 @@ class Scheduler:
             pool = self.pools[use.place.memory]
             size = self._size(use)
             if self._is_movable(buffer):
-                spot = pool.find(size, self.now, use.last - use.first > _LONG, self._avoided(use))
+                spot = pool.find(size, self._floor(use), self._avoided(use))
             else:
                 spot = pool.spot_at(use.place.address, size)
             if spot is None:
@@ -203,6 +200,10 @@ class Scheduler:
                     if self.clock.queue_of[node] != self.clock.queue_of[writer]:
                         self.ready[writer] = max(self.ready[writer], self.ends[node])
                 self._settle(writer, 0, self.clock.queue_of[writer])
+
+    def _floor(self, use: BufferUse) -> int:
+        """A time before which nobody will write a slot: its queue is busy until then."""
+        return max(self.now, self.clock.busy_until(use.first))
 
     def _size(self, use: BufferUse) -> int:
         if not use.is_slot:

@@ -42,24 +42,20 @@ class Pool:
         self._alignment = alignment
         self._segments = [_Segment(align(base, alignment), limit, True, 0, ())]
 
-    def find(
-        self, size_bytes: int, now: int, from_top: bool, avoid: Sequence[Span] = ()
-    ) -> Spot | None:
-        """The spot that is free the soonest, the lowest (or highest) of those; None where no gap
-        holds the buffer. All times up to `now` are alike. `avoid` are bytes that others will take.
-        """
-        best: tuple[int, int, int] | None = None
+    def find(self, size_bytes: int, now: int, avoid: Sequence[Span] = ()) -> Spot | None:
+        """The spot that is free the soonest, the lowest of those; None where no gap holds the
+        buffer. All times up to `now` are alike. `avoid` are bytes that others will take."""
+        best: tuple[int, int] | None = None
         for low, high, first in self._gaps(avoid):
             if high - low < size_bytes:
                 continue
             for address in self._candidates(low, high, first, size_bytes):
                 time = max(self._time(address, address + size_bytes, first), now)
-                rank = (time, -address if from_top else address, address)
-                if best is None or rank < best:
-                    best = rank
+                if best is None or (time, address) < best:
+                    best = (time, address)
         if best is None:
             return None
-        return self._spot(best[2], size_bytes)
+        return self._spot(best[1], size_bytes)
 
     def take(self, address: int, size_bytes: int) -> None:
         """Take the bytes of a spot."""

@@ -63,12 +63,18 @@ def _segments(written: Sequence[Written]) -> list[int]:
 
 
 def _pins(found: Dependencies, segments: Sequence[int], stuck: int) -> frozenset[int]:
-    """The slots of the stretch in which a buffer found no place."""
-    bad = segments[found.buffers[stuck].first]
+    """The slots of the stretch in which a buffer found no place, and of those whose slots
+    take as many bytes: layers repeat."""
+    sizes: dict[int, dict[str, int]] = {}
+    for use in found.buffers:
+        if use.is_slot:
+            sizes.setdefault(segments[use.first], {})[use.place.name] = use.place.size_bytes
+    full = {segment: sum(slots.values()) for segment, slots in sizes.items()}
+    limit = full[segments[found.buffers[stuck].first]]
     return frozenset(
         number
         for number, use in enumerate(found.buffers)
-        if use.is_slot and segments[use.first] == bad
+        if use.is_slot and full[segments[use.first]] == limit
     )
 
 
