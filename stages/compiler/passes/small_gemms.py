@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from stages.compiler.draft import Draft, GraphEditor
-from stages.compiler.group_prices import GroupPrices
 from stages.compiler.small_gemms.dots import has_one_row, macs, to_dots
 from stages.compiler.small_gemms.regroup import regroup, widths
-from stages.compiler.small_gemms.siblings import Sibling, families, feeders_of, merge, tail_of
+from stages.compiler.small_gemms.siblings import families, feeders_of, merge, tail_of
 from stages.compiler.small_gemms.weighing import Weigher
 from stages.compiler.support import engine_of
+from stages.compiler.trial import Trial
 from stages.hardware.cost import contraction_cycles, vector_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
@@ -22,8 +22,8 @@ from stages.recipe.kinds import Kind
 from stages.tensors import DType
 
 _QUESTION = "small_gemm"
-_WORTH_IT = 0.98
-"""What another form may cost of the present one: an estimate is no better than this."""
+_WORTH_IT = 0.995
+"""What another form may cost of the present one: less is no reason for a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SmallGemms:
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Weigh each form of each small GEMM, and take the cheapest."""
-        weighing = _Weighing(spec, Weigher(spec, GroupPrices(spec)))
+        weighing = _Weighing(spec, Weigher(spec))
         for step in (weighing.siblings, weighing.groups, weighing.dots):
             draft = step(draft)
         return draft.with_weighed(weighing.weighed).with_notes(weighing.notes)
@@ -49,7 +49,6 @@ class SmallGemms:
 class _Weighing:
     spec: HardwareSpec
     weigher: Weigher
-    decided: dict[object, tuple[tuple[str, int | None], ...]] = field(default_factory=dict)
     weighed: list[Weighed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -57,16 +56,16 @@ class _Weighing:
         """Merge what reads one operand."""
         editor = GraphEditor(draft)
         for family in list(families(editor)):
-            key = tuple(self.weigher.likeness(item.members, editor) for item in family)
-            if key not in self.decided:
-                trial = GraphEditor(draft)
-                joined = [op for group in merge(family, trial) for op in group]
-                apart = [op for item in family for op in item.members]
-                self.decided[key] = (
-                    ("separate", self.weigher.cycles(apart, editor)),
-                    ("merged", self.weigher.cycles(joined, trial)),
-                )
-            if self._settle(_names(family), self.decided[key], _merging(family)) == "merged":
+            apart = [op for item in family for op in item.members]
+            trial = GraphEditor(draft)
+            joined = [op for group in merge(family, trial) for op in group]
+            forms = {
+                "separate": self.weigher.trial(apart, editor),
+                "merged": self.weigher.trial(joined, trial),
+            }
+            widths = " + ".join(str(item.width) for item in family)
+            names = [item.seed.name for item in family]
+            if self._settle(names, forms, f"n = {widths}") == "merged":
                 merge(family, editor)
         return editor.finish()
 
@@ -77,40 +76,33 @@ class _Weighing:
             choices = self._promising(operator, editor)
             if not choices:
                 continue
-            members = _members(operator, editor)
-            key = "groups", self.weigher.likeness(members, editor)
-            if key not in self.decided:
-                found = [("as they are", self.weigher.cycles(members, editor))]
-                for together in choices:
-                    trial = GraphEditor(draft)
-                    wider = regroup(operator, together, trial)
-                    cost = self.weigher.cycles(_members(wider, trial), trial)
-                    found.append((f"{together} as one", cost))
-                self.decided[key] = tuple(found)
-            groups = operator.integer("group")
-            taken = self._settle([operator.name], self.decided[key], f"of {groups} groups")
-            if taken != "as they are":
-                regroup(operator, int(taken.split()[0]), editor)
+            forms = {"as they are": self.weigher.trial(_members(operator, editor), editor)}
+            wide = {}
+            for together in choices:
+                trial = GraphEditor(draft)
+                members = _members(regroup(operator, together, trial), trial)
+                forms[f"{together} as one"] = self.weigher.trial(members, trial)
+                wide[f"{together} as one"] = together
+            remark = f"of {operator.integer('group')} groups"
+            taken = self._settle([operator.name], forms, remark)
+            if taken in wide:
+                regroup(operator, wide[taken], editor)
         return editor.finish()
 
     def dots(self, draft: Draft) -> Draft:
         """Products of one row on the vector unit."""
         editor = GraphEditor(draft)
         for operator in draft.graph.operators:
-            if operator.name not in editor.operators or not self._is_slow_row(operator, editor):
+            if not self._is_slow_row(operator, editor):
                 continue
-            operator = editor.operators[operator.name]
-            members = _members(operator, editor)
-            key = "dots", self.weigher.likeness(members, editor)
             tail = _tail(operator, editor)
-            if key not in self.decided:
-                trial = GraphEditor(draft)
-                made = to_dots(operator, tail, trial)
-                self.decided[key] = (
-                    ("array", self.weigher.cycles(members, editor)),
-                    ("vector", self.weigher.cycles(_with_feeders(made, trial), trial)),
-                )
-            if self._settle([operator.name], self.decided[key], "one row") == "vector":
+            trial = GraphEditor(draft)
+            made = to_dots(operator, tail, trial)
+            forms = {
+                "array": self.weigher.trial(_members(operator, editor), editor),
+                "vector": self.weigher.trial(made, trial),
+            }
+            if self._settle([operator.name], forms, "a product of one row") == "vector":
                 to_dots(operator, tail, editor)
         return editor.finish()
 
@@ -118,6 +110,8 @@ class _Weighing:
         """The widths of groups that would spare the array cycles, the best first; at most two."""
         found = list(widths(operator, editor))
         if not found or engine_of(operator, self.spec) is not Engine.TENSOR_CORE:
+            return []
+        if self._multiplied(operator, editor) not in self.spec.tensor_core.macs_per_cycle:
             return []
         present = self._array_cycles(operator, 1, editor)
         costs = {together: self._array_cycles(operator, together, editor) for together in found}
@@ -172,30 +166,30 @@ class _Weighing:
         held = editor.types[operator.inputs[0]].dtype
         return self.spec.float_dtype or held if held.is_float else held
 
-    def _settle(
-        self, names: Sequence[str], found: Sequence[tuple[str, int | None]], remark: str
-    ) -> str:
-        """Take the cheapest form, the present one (the first) where no other is clearly cheaper."""
-        (present, cost), *others = found
-        open_ones = [(price, name) for name, price in others if price is not None]
-        best, name = min(open_ones, default=(0, present))
-        if cost is not None and best >= cost * _WORTH_IT:
-            name = present
-        if len(open_ones) or cost is not None:
-            alternatives = tuple(Alternative(word, price) for word, price in found)
-            bound = f"{remark}: cycles of their groups, one after the other"
-            self.weighed.append(Weighed(names[0], _QUESTION, alternatives, name, bound))
-        if name != present:
-            self.notes.append(f"{', '.join(names)}: {name}, {remark}")
-        return name
-
-
-def _names(family: Sequence[Sibling]) -> list[str]:
-    return [item.seed.name for item in family]
-
-
-def _merging(family: Sequence[Sibling]) -> str:
-    return f"n = {' + '.join(str(item.width) for item in family)}"
+    def _settle(self, names: Sequence[str], forms: Mapping[str, Trial | None], remark: str) -> str:
+        """Take the cheapest form that gives the host nothing more to do; the present one, which is
+        the first, where no other is clearly cheaper."""
+        (present, own), *others = forms.items()
+        if own is None:
+            return present
+        open_ones = {
+            name: item.cycles
+            for name, item in others
+            if item is not None and item.host_operators <= own.host_operators
+        }
+        taken = min(open_ones, key=open_ones.__getitem__, default=present)
+        if taken != present and open_ones[taken] >= own.cycles * _WORTH_IT:
+            taken = present
+        alternatives = [Alternative(present, own.cycles)]
+        for name, item in others:
+            cost = None if item is None else item.cycles
+            remark_of = "" if name in open_ones else "leaves more to the host, or doesn't fit"
+            alternatives.append(Alternative(name, cost, remark_of))
+        bound = f"{remark}: cycles of the plan of them and of what is around them"
+        self.weighed.append(Weighed(names[0], _QUESTION, tuple(alternatives), taken, bound))
+        if taken != present:
+            self.notes.append(f"{', '.join(names)}: {taken}, {remark}")
+        return taken
 
 
 def _tail(operator: Operator, editor: GraphEditor) -> list[Operator]:
@@ -205,9 +199,3 @@ def _tail(operator: Operator, editor: GraphEditor) -> list[Operator]:
 
 def _members(operator: Operator, editor: GraphEditor) -> list[Operator]:
     return [*feeders_of(operator, editor), operator, *_tail(operator, editor)]
-
-
-def _with_feeders(operators: Sequence[Operator], editor: GraphEditor) -> list[Operator]:
-    """Operators with the dequantizes that they read."""
-    found = {op.name: op for each in operators for op in feeders_of(each, editor)}
-    return list({**found, **{op.name: op for op in operators}}.values())
