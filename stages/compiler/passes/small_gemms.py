@@ -9,9 +9,9 @@ from math import prod
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.small_gemms.dots import has_one_row, macs, to_dots
 from stages.compiler.small_gemms.regroup import regroup, widths
-from stages.compiler.small_gemms.siblings import families, feeders_of, merge, tail_of
+from stages.compiler.small_gemms.siblings import Sibling, families, feeders_of, merge, tail_of
 from stages.compiler.small_gemms.weighing import Weigher
-from stages.compiler.support import engine_of
+from stages.compiler.support import device_type, engine_of
 from stages.compiler.trial import Trial
 from stages.hardware.cost import contraction_cycles, vector_cycles
 from stages.hardware.spec import HardwareSpec
@@ -24,6 +24,11 @@ from stages.tensors import DType
 _QUESTION = "small_gemm"
 _WORTH_IT = 0.995
 """What another form may cost of the present one: less is no reason for a change."""
+_WORTH_MERGING = 0.9
+"""The same of siblings merged, by prices alone: products that fill the array gain little, and lose
+what ran beside them."""
+_WORTH_TRYING = 0.7
+"""What wider groups may cost the array of the present cycles, so that they are tried at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +65,23 @@ class _Weighing:
             trial = GraphEditor(draft)
             joined = [op for group in merge(family, trial) for op in group]
             forms = {
-                "separate": self.weigher.trial(apart, editor),
-                "merged": self.weigher.trial(joined, trial),
+                "separate": _serial(self.weigher.cycles(apart, editor)),
+                "merged": _serial(self.weigher.cycles(joined, trial))
+                if self._stays_as_near(family, editor)
+                else None,
             }
             widths = " + ".join(str(item.width) for item in family)
             names = [item.seed.name for item in family]
-            if self._settle(names, forms, f"n = {widths}") == "merged":
+            if self._settle(names, forms, f"n = {widths}", _WORTH_MERGING) == "merged":
                 merge(family, editor)
         return editor.finish()
+
+    def _stays_as_near(self, family: Sequence[Sibling], editor: GraphEditor) -> bool:
+        """Whether the joined result may stay in the SRAM if a sibling's may: one that has to go
+        out to the DDR and back costs more than the array gains."""
+        room = (self.spec.sram.size_bytes - self.spec.sram.reserved_bytes) // 2
+        sizes = [device_type(editor.types[item.result], self.spec).size_bytes for item in family]
+        return sum(sizes) <= room or min(sizes) > room
 
     def groups(self, draft: Draft) -> Draft:
         """Widen the groups of convolutions."""
@@ -115,7 +129,7 @@ class _Weighing:
             return []
         present = self._array_cycles(operator, 1, editor)
         costs = {together: self._array_cycles(operator, together, editor) for together in found}
-        better = [item for item in found if costs[item] < present * _WORTH_IT]
+        better = [item for item in found if costs[item] < present * _WORTH_TRYING]
         return sorted(better, key=costs.__getitem__)[:2]
 
     def _array_cycles(self, operator: Operator, together: int, editor: GraphEditor) -> int:
@@ -166,7 +180,13 @@ class _Weighing:
         held = editor.types[operator.inputs[0]].dtype
         return self.spec.float_dtype or held if held.is_float else held
 
-    def _settle(self, names: Sequence[str], forms: Mapping[str, Trial | None], remark: str) -> str:
+    def _settle(
+        self,
+        names: Sequence[str],
+        forms: Mapping[str, Trial | None],
+        remark: str,
+        share: float = _WORTH_IT,
+    ) -> str:
         """Take the cheapest form that gives the host nothing more to do; the present one, which is
         the first, where no other is clearly cheaper."""
         (present, own), *others = forms.items()
@@ -178,18 +198,22 @@ class _Weighing:
             if item is not None and item.host_operators <= own.host_operators
         }
         taken = min(open_ones, key=open_ones.__getitem__, default=present)
-        if taken != present and open_ones[taken] >= own.cycles * _WORTH_IT:
+        if taken != present and open_ones[taken] >= own.cycles * share:
             taken = present
         alternatives = [Alternative(present, own.cycles)]
         for name, item in others:
             cost = None if item is None else item.cycles
             remark_of = "" if name in open_ones else "leaves more to the host, or doesn't fit"
             alternatives.append(Alternative(name, cost, remark_of))
-        bound = f"{remark}: cycles of the plan of them and of what is around them"
+        bound = f"{remark}: cycles of them, and of what is around them where it was tried"
         self.weighed.append(Weighed(names[0], _QUESTION, tuple(alternatives), taken, bound))
         if taken != present:
             self.notes.append(f"{', '.join(names)}: {taken}, {remark}")
         return taken
+
+
+def _serial(cycles: int | None) -> Trial | None:
+    return None if cycles is None else Trial(cycles, 0)
 
 
 def _tail(operator: Operator, editor: GraphEditor) -> list[Operator]:

@@ -6,10 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stages.compiler.draft import GraphEditor
-from stages.compiler.trial import Surroundings, Trial, part_of, tried
+from stages.compiler.group_prices import GroupPrices
+from stages.compiler.structure import structure
+from stages.compiler.support import engine_of
+from stages.compiler.trial import Surroundings, Trial, grouped, part_of, tried
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
+from stages.recipe.kinds import Kind
 from stages.tensors import TensorType
+
+_PASSING = frozenset({Kind.DEQUANTIZE, Kind.RESHAPE, Kind.IDENTITY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,42 @@ class Weigher:
 
     spec: HardwareSpec
     known: dict[object, Trial | None] = field(default_factory=dict)
+    prices: GroupPrices = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prices", GroupPrices(self.spec))
+
+    def cycles(self, operators: Sequence[Operator], editor: GraphEditor) -> int | None:
+        """The prices of operators as groups, one after the other; None where the host takes one.
+        Quick, and blind to what runs side by side."""
+        part = grouped(part_of(operators, editor, self.spec), self.spec)
+        by_name = {op.name: op for op in part.graph.operators}
+        constants = frozenset(part.constants)
+        total = 0
+        for group in part.recipe.groups:
+            members = [by_name[name] for name in group.operators]
+            engine = group.engine
+            if members[0].kind is Kind.SLICE and self._is_view(members[0], editor):
+                engine = Engine.NONE
+            cost = self.prices.cycles(members, part.graph.types, constants, engine)
+            if cost is None:
+                return None
+            total += cost
+        return total
+
+    def _is_view(self, operator: Operator, editor: GraphEditor) -> bool:
+        """Whether a slice needs no copy: only groups of the device read it, behind reshapes and
+        changes of number format that go where their readers go."""
+        pending = [operator]
+        while pending:
+            (value,) = pending.pop().outputs
+            readers = [editor.operators[name] for name in editor.readers[value]]
+            if value in editor.outputs or any(
+                engine_of(reader, self.spec) is Engine.HOST for reader in readers
+            ):
+                return False
+            pending += [reader for reader in readers if reader.kind in _PASSING]
+        return True
 
     def trial(self, operators: Sequence[Operator], editor: GraphEditor) -> Trial | None:
         """What operators cost where they stand in an editor; None where they don't fit."""
@@ -30,23 +73,6 @@ class Weigher:
         if key not in self.known:
             self.known[key] = tried(part, self.spec)
         return self.known[key]
-
-
-def structure(
-    operators: Sequence[Operator], types: Mapping[str, TensorType], constants: frozenset[str]
-) -> object:
-    """What a plan depends on, names left out."""
-    numbers = {value: number for number, value in enumerate(types)}
-    rows = tuple(
-        (
-            operator.kind,
-            tuple(numbers.get(value, -1) for value in operator.inputs),
-            tuple(numbers[value] for value in operator.outputs),
-            tuple(sorted(operator.attributes.items())),
-        )
-        for operator in operators
-    )
-    return rows, tuple((item, value in constants) for value, item in types.items())
 
 
 def _places(values: Sequence[str], types: Mapping[str, TensorType]) -> tuple[int, ...]:
