@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
 
+from stages.compiler.cascading import Cascading
 from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
 from stages.compiler.draft import Pass
+from stages.compiler.lora import Lora
 from stages.compiler.pipeline import begin, decide_all, decisions, rewrites
 from stages.compiler.progress import Progress
-from stages.compiler.quantization import load_quantization
 from stages.compiler.reuse import facts_of, reused, to_store
 from stages.errors import InputError
 from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.quantization_copy import QUANTIZATION_FILE
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from stages.package import (
     CompileEnvironment,
     Contents,
+    FileFacts,
     Manifest,
     Stopwatch,
     StoredDecisions,
@@ -28,6 +31,7 @@ from stages.package import (
     file_facts,
     find_stored,
     keep_stored,
+    mapped,
     observe_environment,
     plan_files,
     read_code,
@@ -37,6 +41,7 @@ from stages.package import (
     write_stopped,
 )
 from stages.plan.packing import pack
+from stages.quantizer import Decided, Subject, decide, load_settings
 from stages.recipe.onnx_import import import_model
 from stages.version import COMPILER_VERSION
 
@@ -82,21 +87,26 @@ def compile_model(
     quantization: Path | None,
     reuse: Reuse = _NO_REUSE,
     start_from: Path | None = None,
+    cascading: Cascading = Cascading.ON,
+    lora: Lora = Lora.KEEP,
 ) -> CompileReport:
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
     The quantisation file is `quantization`, or else the one in the folder, where there is one. The
-    package is the same whether or not decisions were found to use again.
+    package is the same whether or not decisions were found to use again. `cascading`: whether
+    groups may run in cascades; `lora`: whether low-rank branches become part of weights.
 
     Raises:
-        InputError: the folder holds no normalised model, the quantisation file is for another
-            model, what to start from is wrong, or the package can't be written.
+        InputError: the folder holds no normalised model, the quantisation file or the inputs that
+            it names are wrong or for another model, what to start from is wrong, or the package
+            can't be written.
         HardwareSpecError: the spec is wrong.
-        CompileError: no recipe for this device exists.
+        CompileError: no recipe for this device exists, or none within the accuracy limit.
         PackageError: the package to use again is none.
     """
     watch = Stopwatch.start()
-    inputs = _read(normalized_dir, hardware, quantization, start_from)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
+    inputs = inputs.planned(cascading)
     contents, how = _contents(inputs, reuse)
     environment = observe_environment(watch, code_digest())
     written = write_contents(package_dir, contents, _manifest(inputs), environment)
@@ -119,15 +129,16 @@ def compile_until(
     quantization: Path | None,
     stop_after: str,
     start_from: Path | None = None,
+    lora: Lora = Lora.KEEP,
 ) -> None:
     """Compile as far as a pass, and write the recipe as text, with what going on from it needs.
 
     Raises:
         InputError: as `compile_model`; there is no such pass; the folder can't be written.
         HardwareSpecError: the spec is wrong.
-        CompileError: no recipe for this device exists.
+        CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
-    inputs = _read(normalized_dir, hardware, quantization, start_from)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
     progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
     write_stopped(out_dir, stopped(progress))
 
@@ -137,27 +148,47 @@ class _Inputs:
     """What was read; `progress` is where the compile begins."""
 
     spec: HardwareSpec
-    model: Path
+    model: FileFacts
     quantization: Path | None
+    decided: Decided
     progress: Progress
     first: tuple[Pass, ...]
     then: tuple[Pass, ...]
 
+    def planned(self, cascading: Cascading) -> _Inputs:
+        """The same with this option. The structure of decisions that have begun says that cascades
+        are on: without them nothing is kept under it."""
+        progress = self.progress
+        structure = progress.structure_sha256 if cascading is Cascading.ON else ""
+        changed = replace(progress, cascading=cascading, structure_sha256=structure)
+        return replace(self, progress=changed)
+
 
 def _read(
-    normalized_dir: Path, hardware: Path, quantization: Path | None, start_from: Path | None
+    normalized_dir: Path,
+    hardware: Path,
+    quantization: Path | None,
+    start_from: Path | None,
+    lora: Lora,
 ) -> _Inputs:
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
-    graph, constants = import_model(_read_model(model_path))
+    model, facts = _read_model(model_path)
+    graph, constants = import_model(model)
+    del model  # as large as the constants
+    samples_path = normalized_dir / SAMPLES_FILE
+    samples = load_samples(samples_path)
+    sample = samples[0] if samples else None
     quantization = quantization or _own_quantization(normalized_dir)
-    ranges = load_quantization(quantization, graph) if quantization is not None else None
-    samples = load_samples(normalized_dir / SAMPLES_FILE)
+    decided = Decided()
+    if quantization is not None:
+        subject = Subject(model_path, graph, constants, spec, samples_path, sample)
+        decided = decide(load_settings(quantization, graph), subject)
     progress = begin(graph, constants, spec)
-    first, then = rewrites(ranges, samples[0] if samples else None), decisions()
+    first, then = rewrites(decided.quantization, sample, lora), decisions()
     if start_from is not None:
         progress = resumed(read_stopped(start_from), (*first, *then), spec)
-    return _Inputs(spec, model_path, quantization, progress, first, then)
+    return _Inputs(spec, facts, quantization, decided, progress, first, then)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
@@ -208,12 +239,14 @@ def _manifest(inputs: _Inputs) -> Manifest:
     spec, quantization = inputs.spec, inputs.quantization
     return Manifest(
         model=inputs.progress.draft.graph.name,
-        model_sha256=file_facts(inputs.model).sha256,
+        model_sha256=inputs.model.sha256,
         hardware=spec.name,
         hardware_version=spec.version,
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
+        quantization_data_sha256=inputs.decided.data_sha256,
+        cascades=inputs.progress.cascading.value,
     )
 
 
@@ -222,11 +255,17 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_model(path: Path) -> onnx.ModelProto:
+def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
+    """The model and its digest, from one reading."""
     if not path.is_file():
         raise InputError(
             f"no normalised model {path.name!r} in {path.parent.name!r}",
             where=str(path.parent),
             hint="run `recipe normalize MODEL --out DIR` first",
         )
-    return onnx.load(path)
+    model = onnx.ModelProto()
+    with mapped(path) as data:
+        facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
+        model.ParseFromString(data)
+    onnx.load_external_data_for_model(model, str(path.parent))
+    return model, facts

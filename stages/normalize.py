@@ -2,8 +2,9 @@
 
 model.onnx         static shapes, operator set 17, no initialiser as an input; weights over 2 GB
                    in model.onnx.data
-samples.npz        sample inputs, see `stages.normalizer.samples`
-quantization.yaml  the model's own quantisation file, byte for byte, where it has one
+samples.npz        sample inputs, see `stages.normalizer.sample_files`
+quantization.yaml  the model's own quantisation file, byte for byte, where it has one; beside it the
+                    .npz files of inputs that it names
 normalize.json     what was changed, and how far the result lies from the original
 """
 
@@ -18,9 +19,10 @@ from typing import Any
 from stages.normalizer.folders import new_folder
 from stages.normalizer.normalize import Normalized, normalize_model, save_model
 from stages.normalizer.proof import Proof, prove_equal
-from stages.normalizer.quantization_copy import QUANTIZATION_FILE, read_quantization
+from stages.normalizer.quantization_copy import copy_quantization, read_quantization
 from stages.normalizer.raising import RECIPE_OPSET
-from stages.normalizer.samples import input_types, load_samples, output_types, save_samples
+from stages.normalizer.sample_files import load_samples, save_samples
+from stages.normalizer.samples import input_types, output_types
 from stages.normalizer.sampling import choose_samples
 from stages.normalizer.source import NO_BINDINGS, ModelSource
 
@@ -82,14 +84,14 @@ def normalize(
     `bindings` override the source's own. Raises `InputError` for whatever is wrong with the model,
     the bindings, the samples, the quantisation file or the folder.
     """
-    quantization = read_quantization(source.quantization) if source.quantization else None
+    taken = (MODEL_FILE, f"{MODEL_FILE}.data", SAMPLES_FILE, REPORT_FILE)
+    brought = read_quantization(source.quantization, taken) if source.quantization else {}
     normalized = normalize_model(source, bindings)
     samples, samples_from = choose_samples(source, normalized.graph, seed, sample_count)
     with new_folder(out_dir) as folder:
         save_model(normalized.graph, folder / MODEL_FILE)
         save_samples(folder / SAMPLES_FILE, samples)
-        if quantization is not None:
-            (folder / QUANTIZATION_FILE).write_bytes(quantization)
+        copy_quantization(brought, folder)
         proof = prove_equal(source.path, normalized, folder / MODEL_FILE, samples)
         report = _report(source, normalized, proof, samples_from, len(samples), seed)
         text = json.dumps(report.as_json(), indent=2, sort_keys=True, ensure_ascii=False)

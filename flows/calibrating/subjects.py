@@ -137,6 +137,6 @@ def _normalized(source: ModelSource, _precision: Precision) -> onnx.ModelProto:
 def _own_ranges(
     file: Path, graph: Graph, _constants: Mapping[str, Array], _spec: HardwareSpec
 ) -> Quantization:
-    from stages.compiler.quantization import load_quantization
+    from stages.quantizer import given_ranges, load_settings
 
-    return load_quantization(file, graph)
+    return given_ranges(load_settings(file, graph))

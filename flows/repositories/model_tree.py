@@ -18,6 +18,7 @@ from flows.git.objects import Blobs, TreeFile, matching_paths, tree_files
 from flows.repositories.external_data import KnownLocations
 from flows.repositories.model_repository import NAME, REPOSITORIES_FILE, Mirror, key_of
 from stages.errors import InputError
+from stages.normalizer.quantization_copy import named_inputs
 
 _UNFIT = re.compile(r"[^\w.\-]")
 _ENTRY_FILE = "model.yaml"
@@ -149,6 +150,7 @@ class _Reader:
             if entry.quantization is not None:
                 parts.append(self._listed(_QUANTIZATION, entry.quantization))
                 described[_QUANTIZATION] = parts[-1].placed
+                parts += self._named_inputs(parts[-1])
             self._check(parts)
         except InputError as error:
             defect = error
@@ -174,6 +176,17 @@ class _Reader:
                     hint="save the model again with its data beside it",
                 )
             yield self._part(placed, posixpath.join(posixpath.dirname(path), placed), path)
+
+    def _named_inputs(self, file: Part) -> Iterator[Part]:
+        """The inputs that a quantisation file names; they lie beside it here, as they do there."""
+        try:
+            document = yaml.safe_load(b"".join(content_chunks(self.blobs, file.blob)))
+        except (yaml.YAMLError, ValueError):
+            return  # normalize says what is wrong with it
+        for name in dict.fromkeys(named_inputs(document).values()):
+            if posixpath.basename(name) == name:
+                path = posixpath.join(posixpath.dirname(file.path), name)
+                yield self._part(f"{_QUANTIZATION}/{name}", path, file.path)
 
     def _listed(self, role: str, file: str) -> Part:
         registry = self.mirror.config.registry

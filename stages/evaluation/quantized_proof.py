@@ -16,8 +16,8 @@ import numpy as np
 from stages.evaluation.accuracy import compare_floats
 from stages.evaluation.conditioning import floors_db
 from stages.evaluation.links import Link, Links, compare_links
-from stages.evaluation.reference_values import ReferenceValues
 from stages.evaluation.whole_groups import input_values, run_whole, whole_groups
+from stages.normalizer.reference_values import ReferenceValues
 from stages.recipe.decisions import Recipe
 from stages.tensors import Array
 

@@ -62,7 +62,7 @@ class StoredDecisions:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 _Size = Annotated[int, Field(ge=0)]

@@ -33,8 +33,10 @@ class Manifest:
     """From what a package was made, by what, and the digest of each of its files.
 
     `model_sha256` is that of the normalised model's file, `hardware_sha256` the spec's digest,
-    `quantization_sha256` that of the quantisation config, where there was one. `recipe_sha256` and
-    `files` are filled in when the package is written.
+    `quantization_sha256` that of the quantisation config, where there was one, and
+    `quantization_data_sha256` those of the inputs that it names, by its keys; `cascades` says
+    whether groups could run in cascades, `on` or `off`. `recipe_sha256` and `files` are filled in
+    when the package is written.
 
     Nothing here depends on the machine, the clock or the load at compile time, so equal inputs
     give equal manifests.
@@ -47,6 +49,8 @@ class Manifest:
     hardware_sha256: str
     compiler_version: str
     quantization_sha256: str | None = None
+    quantization_data_sha256: Mapping[str, str] = field(default_factory=dict)
+    cascades: str = "on"
     recipe_sha256: str = ""
     files: Mapping[str, FileFacts] = field(default_factory=dict)
 
@@ -60,7 +64,6 @@ class Manifest:
 
 def manifest_document(manifest: Manifest) -> dict[str, object]:
     """The manifest as JSON holds it, without the package's hash."""
-    quantization = manifest.quantization_sha256
     return {
         "format": FORMAT,
         "model": {"name": manifest.model, "sha256": manifest.model_sha256},
@@ -69,8 +72,9 @@ def manifest_document(manifest: Manifest) -> dict[str, object]:
             "version": manifest.hardware_version,
             "sha256": manifest.hardware_sha256,
         },
-        "quantization": None if quantization is None else {"sha256": quantization},
+        "quantization": _quantization_document(manifest),
         "compiler_version": manifest.compiler_version,
+        "strategy": {"cascades": manifest.cascades},
         "recipe_sha256": manifest.recipe_sha256,
         "files": {
             name: {"size_bytes": facts.size_bytes, "sha256": facts.sha256}
@@ -78,6 +82,13 @@ def manifest_document(manifest: Manifest) -> dict[str, object]:
         },
         "not_digested": [ENVIRONMENT],
     }
+
+
+def _quantization_document(manifest: Manifest) -> dict[str, object] | None:
+    if manifest.quantization_sha256 is None:
+        return None
+    data = dict(manifest.quantization_data_sha256)
+    return {"sha256": manifest.quantization_sha256} | ({"data": data} if data else {})
 
 
 def print_manifest(manifest: Manifest) -> str:

@@ -59,7 +59,7 @@ class Stopped:
 
 
 class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     after: str
     recipe_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -153,6 +153,25 @@ def _with_registry(models: Repository) -> None:
     models.write("data/in.npz", b"npz")
 
 
+def test_inputs_that_a_quantisation_file_names_are_part_of_the_model(models: Repository) -> None:
+    _with_registry(models)
+    models.write("about/q.yaml", "calibration: {data: c.npz}\naccuracy: {data: samples}\n")
+    models.write("about/c.npz", b"npz")
+    first = models.commit()
+    mirror = mirror_of(models, registry="about/models.yaml")
+    tree = read_models(mirror, first)
+    placed, _ = place_models(mirror, tree.models.values(), models.folder / ".git/placed")
+    assert (placed["large"] / "quantization/c.npz").read_bytes() == b"npz"
+    models.write("about/c.npz", b"npz 2")
+    second = models.commit()
+    assert summary(changes(mirror, first, second)) == {"changed": ["large"]}
+    models.write("about/q.yaml", "calibration: {data: missing.npz}\n")
+    defect = read_models(mirror, models.commit()).models["large"].defect
+    assert defect is not None
+    assert "about/missing.npz" in defect.problem
+    assert "about/q.yaml" in defect.where
+
+
 def test_the_registry_names_describes_and_is_part_of_the_model(models: Repository) -> None:
     _with_registry(models)
     first = models.commit()

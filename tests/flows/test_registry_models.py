@@ -15,7 +15,7 @@ from flows.project.requests import Pair, make_request
 from flows.steps.board import call_of, steps_of
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from tests.flows import small_models
 from tests.flows.command import REPOSITORY, recipe, recipe_inside
 from tests.flows.test_bad_input import check_empty, check_refused
@@ -125,6 +125,61 @@ def test_compile_uses_the_models_own_ranges_unless_told_otherwise(
     assert not (normalized / "quantization.yaml").exists()
     assert "i8[" not in compiled(normalized, tmp_path / "float")
     assert quantization_of(tmp_path / "float") is None
+
+
+CALIBRATING = """
+version: 1
+model: small
+calibration: {data: calibration.npz, method: mse}
+accuracy: {min_sqnr_db: 20}
+"""
+
+
+def test_inputs_that_the_models_own_file_names_travel_with_it(
+    project: Path, tmp_path: Path
+) -> None:
+    folder, normalized = project / "models" / "tiny", tmp_path / "n"
+    (folder / "ranges.yaml").write_text(CALIBRATING)
+    inputs = np.random.default_rng(0).standard_normal((4, 1, 3, 12, 12)).astype(np.float32)
+    np.savez(folder / "calibration.npz", x=inputs)
+    recipe_inside("normalize", "tiny", "--out", normalized)
+    copy = normalized / "calibration.npz"
+    assert copy.read_bytes() == (folder / "calibration.npz").read_bytes()
+    text = compiled(normalized, tmp_path / "package")
+    assert "from 4 samples" in text
+    assert "i8[" in text
+    stated = json.loads((tmp_path / "package" / "manifest.json").read_text())["quantization"]
+    assert stated["data"] == {
+        "calibration": digest(copy),
+        "accuracy": digest(normalized / "samples.npz"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.npz", ("'missing.npz'", "aren't there")),
+        ("../small.npz", ("'../small.npz'", "beside it")),
+        ("samples.npz", ("'samples.npz'", "rename")),
+    ],
+)
+def test_inputs_that_cant_travel_are_refused(
+    project: Path, tmp_path: Path, name: str, words: tuple[str, str]
+) -> None:
+    file = project / "models" / "tiny" / "ranges.yaml"
+    file.write_text(CALIBRATING.replace("calibration.npz", name))
+    ended = recipe_inside("normalize", "tiny", "--out", tmp_path / "n")
+    check_refused(ended, Outcome.BAD_INPUT, *words, "calibration.data")
+
+
+def test_a_limit_that_cant_be_met_ends_the_compile(project: Path, tmp_path: Path) -> None:
+    file = project / "models" / "tiny" / "ranges.yaml"
+    file.write_text(CALIBRATING.replace("20", "150").replace("calibration.npz", "samples"))
+    recipe_inside("normalize", "tiny", "--out", tmp_path / "n")
+    out = tmp_path / "out" / "package"
+    ended = recipe_inside("compile", tmp_path / "n", "--hardware", HARDWARE, "--out", out)
+    check_refused(ended, Outcome.COMPILE_REFUSED, "150 dB", "every operator in float", "loosen")
+    check_empty(out.parent)
 
 
 def test_a_run_takes_the_models_ranges_along(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from stages.compiler.draft import Draft
+from stages.compiler.emit.cascades import CascadeEmitter, Packed
 from stages.compiler.emit.moves import in_layout, slice_moves
 from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, whole_region
-from stages.compiler.emit.synchronize import Synchronizer
+from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
+from stages.compiler.memory.lifetimes import view_operators
+from stages.compiler.memory.slots import PlacedCascade, Slots
+from stages.compiler.schedule.reorder import scheduled
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
-from stages.compiler.tiling.workload import Workload
+from stages.compiler.tiling.workload import Boxes, Workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Binding, Buffer, Instruction, Opcode, Plan, Region
@@ -57,38 +61,69 @@ class PlanEmitter:
         Raises:
             DoesNotFitError: the weights don't fit into what the values leave of the DDR.
         """
+        self._write(self.draft.recipe.groups)
+        graph = self.draft.graph
+        return self._finish(graph.inputs, graph.outputs), tuple(self.packings)
+
+    def segment(self, start: int, stop: int) -> Plan:
+        """The plan of the groups `[start, stop)` alone, to be timed: it takes nothing in and gives
+        nothing out.
+
+        Raises:
+            DoesNotFitError: as `emit`.
+        """
+        self._write(self.draft.recipe.groups[start:stop])
+        return self._finish((), ())
+
+    def _write(self, groups: Iterable[Group]) -> None:
         operators = {op.name: op for op in self.draft.graph.operators}
-        for group in self.draft.recipe.groups:
-            if group.engine is Engine.NONE:
-                self.views[operators[group.operators[0]].outputs[0]] = operators[group.operators[0]]
-        for group in self.draft.recipe.groups:
+        self.views = view_operators(self.draft)
+        cascaded = {name for item in self.draft.recipe.cascades for name in item.groups}
+        for group in groups:
             members = [operators[name] for name in group.operators]
-            if group.engine is Engine.HOST:
+            if group.name in self.memory.cascades:
+                self._cascade(self.memory.cascades[group.name])
+            elif group.name in cascaded:
+                continue
+            elif group.engine is Engine.HOST:
                 self._host(group, members)
             elif group.engine is Engine.DMA:
                 self._move(group, members[0])
             elif group.engine is not Engine.NONE:
                 self._tiled(group)
-        return self._finish(), tuple(self.packings)
 
     def _tiled(self, group: Group) -> None:
         assert group.tile is not None
         work, slots = self.memory.works[group.name], self.memory.slots[group.name]
-        packed = {}
-        streams = [stream for stream, _ in slots.streams if stream.is_constant]
-        for number, stream in enumerate(streams):
-            packed[stream] = self._packed(work, stream, group, number)
-        TileEmitter(work, group.tile, slots, self.program, self._value, packed).emit()
+        boxes = [work.boxes(step.box, step.reduction) for step in steps(work, group.tile)]
+        packed = self._packed(work, slots, boxes)
+        TileEmitter(work, slots, self.program, self._value, packed).emit(group.tile)
 
-    def _packed(
-        self, work: Workload, stream: Stream, group: Group, number: int
+    def _cascade(self, cascade: PlacedCascade) -> None:
+        striped = cascade.striped
+        packed = {}
+        for place, work in enumerate(striped.chain.works):
+            boxes = [striped.boxes(part) for part in striped.parts if part.place == place]
+            name = work.group.name
+            packed[name] = self._packed(work, cascade.slots[name], boxes)
+        CascadeEmitter(cascade, self.program, self._value, packed).emit()
+
+    def _packed(self, work: Workload, slots: Slots, boxes: list[Boxes]) -> Packed:
+        """The packings of a group's constant streams."""
+        streams = [stream for stream, _ in slots.streams if stream.is_constant]
+        return {
+            stream: self._packing(work, stream, boxes, number)
+            for number, stream in enumerate(streams)
+        }
+
+    def _packing(
+        self, work: Workload, stream: Stream, boxes: list[Boxes], number: int
     ) -> tuple[StreamPacking, Place]:
         """The packing of a constant stream, every block made now, so that its size is known."""
-        assert group.tile is not None
         packing = StreamPacking(work, stream.values, placement_alignment(self.spec.sram))
-        for step in steps(work, group.tile):
-            packing.block(work.boxes(step.box, step.reduction))
-        name = f"{group.name}.weights" + (f".{number}" if number else "")
+        for part in boxes:
+            packing.block(part)
+        name = f"{work.group.name}.weights" + (f".{number}" if number else "")
         place = self._weights_place(name, packing.size_bytes)
         region = bytes_region(DDR, place.address, packing.size_bytes)
         self._bind(region, packing.packed(name))
@@ -219,30 +254,28 @@ class PlanEmitter:
             self.constant_places[value] = Access(place, region)
         return self.constant_places[value]
 
-    def _finish(self) -> Plan:
+    def _finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Plan:
         queues = _queues(self.spec)
-        instructions = Synchronizer(queues).synchronized(self.program.written)
-        graph = self.draft.graph
+        done = scheduled(self.program, self.constants, queues, self.spec)
+        instructions = synchronized(done.written, done.predecessors, queues)
         return Plan(
             hardware=self.spec.name,
             queues=queues,
             kernels=tuple(self.program.kernels.kernels),
-            buffers=tuple(self._buffers(instructions)),
-            inputs=tuple(Binding(value, self._value(value).region) for value in graph.inputs),
-            outputs=tuple(Binding(value, self._value(value).region) for value in graph.outputs),
+            buffers=tuple(self._buffers(done.written, instructions, (*inputs, *outputs))),
+            inputs=tuple(Binding(value, self._value(value).region) for value in inputs),
+            outputs=tuple(Binding(value, self._value(value).region) for value in outputs),
             constants=tuple(self.constants),
             instructions=tuple(instructions),
         )
 
-    def _buffers(self, instructions: list[Instruction]) -> list[Buffer]:
+    def _buffers(
+        self, written: list[Written], instructions: list[Instruction], ends: Sequence[str]
+    ) -> list[Buffer]:
         """Every place with its live range; what a run starts or ends with lives all along."""
-        touches = _touches(self.program.written, instructions)
-        places = {
-            place.name: place
-            for item in self.program.written
-            for place in (*item.reads, *item.writes)
-        }
-        for value in (*self.draft.graph.inputs, *self.draft.graph.outputs):
+        touches = _touches(written, instructions)
+        places = {place.name: place for item in written for place in (*item.reads, *item.writes)}
+        for value in ends:
             place = self._value(value).place
             places.setdefault(place.name, place)
         count = max(1, len(instructions))

@@ -1,7 +1,7 @@
 """Views: values that are bytes of another value, so that nothing moves.
 
-A slice that goes forward is a box of its source; a reshape splits or joins axes that lie one behind
-the other. Either may have gaps, as a column of a matrix has.
+A slice that goes forward is a box of its source; a transpose walks it in another order; a reshape
+splits or joins axes that lie one behind the other. Any may have gaps, as a column of a matrix has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from stages.compiler.emit.regions import box_region, whole_region
 from stages.plan.instructions import Region
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import Layout, LayoutKind, Shape, TensorType, dense_strides
+from stages.tensors import ROW_MAJOR, Layout, LayoutKind, Shape, TensorType, dense_strides
 
 
 def view_region(
@@ -21,6 +21,8 @@ def view_region(
     """The region of a view's result within its source; None where the bytes don't lie so."""
     if operator.kind is Kind.SLICE:
         return _sliced(operator, source) if layout == source.layout else None
+    if operator.kind is Kind.TRANSPOSE:
+        return _transposed(operator, source) if layout == source.layout == ROW_MAJOR else None
     if _is_dense(source):
         return whole_region(source.memory, source.address, tensor_type, layout)
     if source.layout != layout:
@@ -54,6 +56,13 @@ def _sliced(operator: Operator, source: Region) -> Region | None:
         if not (whole and ends and steps[1] == 1):
             return None
     return box_region(source, tuple(zip(starts, stops, strict=True)), steps)
+
+
+def _transposed(operator: Operator, source: Region) -> Region:
+    permutation = operator.integers("permutation")
+    shape = tuple(source.shape[axis] for axis in permutation)
+    strides = tuple(source.strides[axis] for axis in permutation)
+    return Region(source.memory, source.address, source.dtype, shape, source.layout, strides)
 
 
 def _reshaped(shape: Shape, strides: Sequence[int], wanted: Shape) -> tuple[int, ...] | None:

@@ -162,13 +162,16 @@ class _Retyping:
     def _cast_constant(self, value: str, dtype: DType) -> str:
         data = self.constants[value]
         if dtype is DType.F16:
-            data = self._within_f16(value, np.asarray(data, np.float64))
+            data = self._within_f16(value, data)
         name = self._fresh(f"{value}.{dtype}")
         self.constants[name] = data.astype(dtype.numpy)
         self.types[name] = TensorType(dtype, data.shape)
         return name
 
-    def _within_f16(self, value: str, data: np.ndarray) -> np.ndarray:
+    def _within_f16(self, value: str, data: Array) -> Array:
+        if data.size and max(float(np.max(data)), -float(np.min(data))) <= _F16_MAX:
+            return data
+        data = np.asarray(data, np.float64)
         beyond = np.isfinite(data) & (np.abs(data) > _F16_MAX)
         if not beyond.any():
             return data

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
-from stages.compiler.quantization import Quantization, Range
+from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
@@ -22,7 +22,8 @@ _LOW, _HIGH = -128, 127
 @dataclass(frozen=True, slots=True)
 class QuantizeActivations:
     """Every activation with a range is quantised where it is made and dequantised where it is
-    read. Runs after affine folding, so that batch normalisation is in the weights already."""
+    read; operators that are kept in float read it as it is. Runs after affine folding, so that
+    batch normalisation is in the weights already."""
 
     quantization: Quantization
     name: str = "quantize_activations"
@@ -32,8 +33,9 @@ class QuantizeActivations:
         editor = GraphEditor(draft)
         for value, limits in self.quantization.ranges.items():
             if value in editor.types and editor.types[value].dtype.is_float:
-                _quantize_value(value, limits, editor)
-        return editor.finish()
+                _quantize_value(value, limits, self.quantization, editor)
+        explained = editor.finish().with_notes(self.quantization.notes)
+        return explained.with_weighed(self.quantization.weighed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +52,26 @@ class QuantizeWeights:
         editor = GraphEditor(draft)
         for operator in list(editor.operators.values()):
             if operator.kind in _WEIGHT_AXIS and operator.name not in self.quantization.keep:
-                _quantize_weights(operator, editor)
+                _quantize_weights(operator, self.quantization.weights, editor)
         return editor.finish()
 
 
-def _quantize_value(value: str, limits: Range, editor: GraphEditor) -> None:
-    readers = list(editor.readers[value])
+def _quantize_value(
+    value: str, limits: Range, quantization: Quantization, editor: GraphEditor
+) -> None:
+    readers = [name for name in editor.readers[value] if name not in quantization.keep]
     if not readers:
         return
-    scale = np.float32((limits.high - limits.low) / (_HIGH - _LOW))
-    zero = np.int8(np.clip(round(_LOW - limits.low / float(scale)), _LOW, _HIGH))
+    scale, zero = _scale_of(limits, quantization.activations)
     scale_name = editor.add_constant(f"{value}.scale", np.asarray(scale))
     zero_name = editor.add_constant(f"{value}.zero", np.asarray(zero))
     shape = editor.types[value].shape
     stored = editor.add_value(f"{value}.i8", TensorType(DType.I8, shape))
     restored = editor.add_value(f"{value}.float", editor.types[value])
-    editor.redirect(value, restored)
+    for name in readers:
+        reader = editor.operators[name]
+        inputs = tuple(restored if operand == value else operand for operand in reader.inputs)
+        editor.put(replace(reader, inputs=inputs))
     parameters = (scale_name, zero_name)
     editor.put(
         Operator(
@@ -87,13 +93,20 @@ def _quantize_value(value: str, limits: Range, editor: GraphEditor) -> None:
     )
 
 
-def _quantize_weights(operator: Operator, editor: GraphEditor) -> None:
+def _scale_of(limits: Range, scales: ActivationScales) -> tuple[np.float32, np.int8]:
+    if scales is ActivationScales.SYMMETRIC:
+        return np.float32(max(-limits.low, limits.high) / _HIGH), np.int8(0)
+    scale = np.float32((limits.high - limits.low) / (_HIGH - _LOW))
+    return scale, np.int8(np.clip(round(_LOW - limits.low / float(scale)), _LOW, _HIGH))
+
+
+def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEditor) -> None:
     producer = editor.producer(operator.inputs[0])
     weights = editor.constants.get(operator.inputs[1])
     if producer is None or producer.kind is not Kind.DEQUANTIZE or weights is None:
         return
     axis = _WEIGHT_AXIS[operator.kind] % weights.ndim
-    stored, scale = _symmetric(np.asarray(weights, np.float64), axis)
+    stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales)
     stored_name = editor.add_constant(f"{operator.inputs[1]}.i8", stored)
     scale_name = editor.add_constant(f"{operator.inputs[1]}.scale", scale)
     restored = editor.add_value(f"{operator.inputs[1]}.float", editor.types[operator.inputs[1]])
@@ -131,10 +144,15 @@ def _integer_bias(
     return (restored,)
 
 
-def _symmetric(weights: NDArray[np.float64], axis: int) -> tuple[Array, Array]:
-    """Weights in [-127, 127], and the float32 scale of each channel."""
+def _symmetric(
+    weights: NDArray[np.float64], axis: int, scales: WeightScales
+) -> tuple[Array, Array]:
+    """Weights in [-127, 127], and the float32 scale of each channel: the same for all where one
+    holds for the tensor."""
     others = tuple(other for other in range(weights.ndim) if other != axis)
     largest = np.abs(weights).max(axis=others, keepdims=True, initial=0.0)
+    if scales is WeightScales.PER_TENSOR:
+        largest = np.full_like(largest, largest.max(initial=0.0))
     scale = np.where(largest > 0, largest / _HIGH, 1.0).astype(np.float32)
     stored = np.clip(np.rint(weights / scale), -_HIGH, _HIGH).astype(np.int8)
     return stored, scale.reshape(-1)

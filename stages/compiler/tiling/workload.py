@@ -71,6 +71,12 @@ class Workload:
         return tuple(value for value in read if value not in inside)
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every value of the group, in order of first mention: alike groups have theirs alike."""
+        named = (value for op in self.members for value in (*op.inputs, *op.outputs) if value)
+        return tuple(dict.fromkeys(named))
+
+    @cached_property
     def tables(self) -> frozenset[str]:
         """Operands that the vector unit reads in place, element by element: gather's tables."""
         return frozenset({self.seed.inputs[0]} if self.seed.kind is Kind.GATHER else ())
@@ -162,6 +168,18 @@ class Workload:
         w = box_shape(boxes[self.seed.inputs[1]])
         return _product(self.seed, out, x, w)
 
+    def product_of(self, out: Shape, x: Shape, w: Shape) -> Product:
+        """The contraction that makes a box of these extents of boxes of those."""
+        return _product(self.seed, out, x, w)
+
+    @cached_property
+    def whole_product(self) -> Product | None:
+        """The contraction of the whole group; None for groups that contract nothing."""
+        if self.seed.kind not in CONTRACTIONS:
+            return None
+        shapes = (self.types[name].shape for name in (self.seed.outputs[0], *self.seed.inputs[:2]))
+        return _product(self.seed, *shapes)
+
     def read_elements(self, boxes: Boxes) -> int:
         """Elements of the seed's first operand in one tile."""
         return prod(box_shape(boxes[self.seed.inputs[0]])) if self.seed.inputs else 0
@@ -176,6 +194,29 @@ def workload(draft: Draft, group: Group, operators: Mapping[str, Operator]) -> W
     layouts = {value: draft.recipe.layout(value) for value in values}
     constants = frozenset(values & draft.constants.keys())
     return Workload(group, members, types, layouts, constants)
+
+
+def work_signature(work: Workload, resident: frozenset[str]) -> object:
+    """What a search depends on, names left out: equal layers are searched once."""
+    numbers: dict[str, int] = {}
+    for member in work.members:
+        for value in (*member.inputs, *member.outputs):
+            numbers.setdefault(value, len(numbers))
+    operators = tuple(
+        (
+            member.kind,
+            tuple(numbers[value] for value in member.inputs),
+            tuple(numbers[value] for value in member.outputs),
+            tuple(sorted(member.attributes.items())),
+        )
+        for member in work.members
+    )
+    facts = tuple(
+        (str(work.types[value]), work.layout(value), value in work.constants, value in resident)
+        for value in numbers
+        if value
+    )
+    return operators, facts, work.group.engine
 
 
 def _product(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:

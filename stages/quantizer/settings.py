@@ -1,0 +1,182 @@
+"""What a quantisation file asks for, checked against the model that it is for.
+
+version: 1
+model: NAME                       # of the graph that it was made for
+weight_scales: per_channel        # or per_tensor
+activation_scales: asymmetric     # or symmetric
+calibration:
+  data: samples                   # or an .npz
+  method: percentile              # or min_max, entropy, mse
+  percentile: 99.99
+accuracy: {min_sqnr_db: 30}       # operators go back to float until it is reached
+activations:                      # given ranges, in place of calibrated ones
+  x: {min: -2.1, max: 2.6}
+keep: [conv_7]                    # operators that stay in float
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+
+from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
+from stages.errors import InputError
+from stages.quantizer.document import (
+    AccuracyDocument,
+    CalibrationDocument,
+    RangeDocument,
+    read_document,
+)
+from stages.recipe.graph import Graph
+
+SAMPLES = "samples"
+"""As `data`: the sample inputs in the normalised folder."""
+
+
+class Method(StrEnum):
+    """How a range is made of the values that were seen; `range_methods.py` has the formulas."""
+
+    MIN_MAX = "min_max"
+    PERCENTILE = "percentile"
+    ENTROPY = "entropy"
+    MSE = "mse"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """`data` is `SAMPLES` or the path of an .npz; `percentile` counts for that method alone."""
+
+    data: str
+    method: Method
+    percentile: float
+
+    @property
+    def words(self) -> str:
+        """The method as notes name it."""
+        return (
+            f"percentile {self.percentile:g}" if self.method is Method.PERCENTILE else self.method
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyLimit:
+    """The worst output of the worst sample must keep every limit that is given; None: no limit."""
+
+    data: str
+    min_sqnr_db: float | None
+    min_cosine: float | None
+    max_relative_error: float | None
+
+    @property
+    def words(self) -> str:
+        """The limits as messages name them."""
+        limits = []
+        if self.min_sqnr_db is not None:
+            limits.append(f"SQNR {self.min_sqnr_db:g} dB")
+        if self.min_cosine is not None:
+            limits.append(f"cosine {self.min_cosine:g}")
+        if self.max_relative_error is not None:
+            limits.append(f"error {self.max_relative_error:.3%} of the range")
+        return ", ".join(limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A quantisation file, understood. Data files that it names are relative to `path`'s folder."""
+
+    path: Path
+    weights: WeightScales
+    activations: ActivationScales
+    calibration: Calibration | None
+    accuracy: AccuracyLimit | None
+    ranges: Mapping[str, Range]
+    keep: frozenset[str]
+
+
+def load_settings(path: Path, graph: Graph) -> Settings:
+    """Read a quantisation file and check it against the graph that it is for.
+
+    Raises:
+        InputError: the file can't be read, has another form, was made for another model, names
+            tensors or operators that the model hasn't, or holds an empty range.
+    """
+    document = read_document(path)
+    if document.model != graph.name:
+        raise InputError(
+            f"the quantisation file is for model {document.model!r}, this is {graph.name!r}",
+            where=f"{path}: model",
+            hint="give the file that was made for this model, or correct its `model`",
+        )
+    ranges = document.activations or {}
+    for name in ranges:
+        _require(name, graph.types, "activations", "tensor", path)
+    operators = {op.name: op for op in graph.operators}
+    for name in document.keep:
+        _require(name, operators, "keep", "operator", path)
+    return Settings(
+        path=path,
+        weights=WeightScales(document.weight_scales),
+        activations=ActivationScales(document.activation_scales),
+        calibration=_calibration(document.calibration),
+        accuracy=_limit(document.accuracy),
+        ranges={name: _checked(name, item, path) for name, item in ranges.items()},
+        keep=frozenset(document.keep),
+    )
+
+
+def given_ranges(settings: Settings) -> Quantization:
+    """What the file gives by itself, without data.
+
+    Raises:
+        InputError: it asks for calibration or an accuracy limit, which need sample inputs.
+    """
+    for key, part in (("calibration", settings.calibration), ("accuracy", settings.accuracy)):
+        if part is not None:
+            raise InputError(
+                f"the quantisation file has `{key}`, and there are no sample inputs here",
+                where=f"{settings.path}: {key}",
+                hint="give the ranges under `activations`, and take this key out",
+            )
+    return Quantization(settings.ranges, settings.keep, settings.weights, settings.activations)
+
+
+def _calibration(document: CalibrationDocument | None) -> Calibration | None:
+    if document is None:
+        return None
+    percentile = 100.0 if document.percentile is None else float(document.percentile)
+    return Calibration(document.data, Method(document.method), percentile)
+
+
+def _limit(document: AccuracyDocument | None) -> AccuracyLimit | None:
+    if document is None:
+        return None
+    limits = (document.min_sqnr_db, document.min_cosine, document.max_relative_error)
+    return AccuracyLimit(
+        document.data, *(None if limit is None else float(limit) for limit in limits)
+    )
+
+
+def _require(name: str, known: Mapping[str, object], key: str, what: str, path: Path) -> None:
+    if name in known:
+        return
+    near = get_close_matches(name, known, n=1)
+    raise InputError(
+        f"the quantisation file names {what} {name!r}, which the model hasn't",
+        where=f"{path}: {key}",
+        hint=f"did you mean {near[0]!r}?" if near else "was it made for another model?",
+    )
+
+
+def _checked(name: str, item: RangeDocument, path: Path) -> Range:
+    low, high = min(float(item.min), 0.0), max(float(item.max), 0.0)
+    if not math.isfinite(high - low) or item.min > item.max or high == low:
+        raise InputError(
+            f"activation {name!r} has the range [{item.min}, {item.max}], which holds nothing",
+            where=f"{path}: activations.{name}",
+            hint="give min < max, both finite",
+        )
+    return Range(low, high)

@@ -1,0 +1,85 @@
+"""A small normalised folder, and what `decide` needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from models.textual import convolution_weight, matrix, model_from_text
+from stages.hardware.load import load_spec
+from stages.hardware.spec import HardwareSpec
+from stages.normalizer.sample_files import Sample, save_samples
+from stages.quantizer import Decided, Subject, decide, load_settings
+from stages.recipe.onnx_import import import_model
+
+_GRAPH = """
+small (float[1,4,8,8] x) => (float[1,5] y) {
+    a = Conv <pads = [1,1,1,1]> (x, k1)
+    b = Relu (a)
+    c = Conv <pads = [1,1,1,1]> (b, k2)
+    d = Relu (c)
+    e = GlobalAveragePool (d)
+    f = Flatten (e)
+    y = MatMul (f, w)
+}
+"""
+HEAD = "version: 1\nmodel: small\n"
+
+
+def samples(count: int, seed: int = 0) -> list[Sample]:
+    """Inputs x f32[1,4,8,8]; every channel of `x` is of another size."""
+    random = np.random.default_rng(seed)
+    sizes = np.array([0.1, 0.5, 1.0, 2.0], np.float32)[:, None, None]
+    return [
+        {"x": (random.standard_normal((1, 4, 8, 8)) * sizes).astype(np.float32)}
+        for _ in range(count)
+    ]
+
+
+def model(loud: float = 1.0) -> onnx.ModelProto:
+    """Two convolutions and a product; one output channel of the first is `loud` times larger, and
+    what reads it takes as much off, so that one scale for all channels loses the others."""
+    random = np.random.default_rng(3)
+    first, second = convolution_weight(random, 8, 4, 3), convolution_weight(random, 8, 8, 3)
+    first[0] *= loud
+    second[:, 0] /= loud
+    made = model_from_text(_GRAPH, {"k1": first, "k2": second, "w": matrix(random, 8, 5)})
+    for node in made.graph.node:
+        node.name = f"op_{node.output[0]}"
+    return made
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A normalised folder with a quantisation file beside it."""
+
+    path: Path
+    spec: HardwareSpec
+
+    def subject(self) -> Subject:
+        """The model, imported."""
+        graph, constants = import_model(onnx.load(self.path / "model.onnx"))
+        file = self.path / "samples.npz"
+        return Subject(self.path / "model.onnx", graph, constants, self.spec, file, samples(1)[0])
+
+    def decide(self, text: str) -> Decided:
+        """What a quantisation file with this content makes."""
+        file = self.path / "q.yaml"
+        file.write_text(HEAD + text, encoding="utf-8")
+        subject = self.subject()
+        return decide(load_settings(file, subject.graph), subject)
+
+
+def folder(
+    path: Path, made: onnx.ModelProto, given: Sequence[Sample], spec: str = "rk3588_npu"
+) -> Folder:
+    """Write a normalised folder."""
+    path.mkdir(parents=True, exist_ok=True)
+    onnx.save(made, path / "model.onnx")
+    save_samples(path / "samples.npz", given)
+    specs = Path(__file__).resolve().parents[2] / "hardware_specs"
+    return Folder(path, load_spec(specs / f"{spec}.yaml"))

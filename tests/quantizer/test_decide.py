@@ -1,0 +1,203 @@
+"""From a quantisation file to a quantisation: calibrated, limited, explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from models.synthetic import quantized_cnn
+from stages.compiler.pipeline import Compiled, compile_graph
+from stages.compiler.quantization import ActivationScales, Quantization, WeightScales
+from stages.errors import CompileError, InputError
+from stages.quantizer import Decided, decide, load_settings
+from stages.recipe.kinds import Kind
+from tests.quantizer.small_subject import HEAD, Folder, folder, model, samples
+
+MIN_MAX = "calibration: {data: samples, method: min_max}\n"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    return folder(tmp_path_factory.mktemp("small"), model(), samples(6))
+
+
+@pytest.fixture(scope="module")
+def loud(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """One channel drowns the others in the value between its convolutions."""
+    return folder(tmp_path_factory.mktemp("loud"), model(loud=400.0), samples(6))
+
+
+def quantization_of(decided: Decided) -> Quantization:
+    assert decided.quantization is not None
+    return decided.quantization
+
+
+def compiled(made: Folder, quantization: Quantization) -> Compiled:
+    subject = made.subject()
+    return compile_graph(
+        subject.graph, subject.constants, subject.spec, quantization, subject.sample
+    )
+
+
+def test_ranges_are_what_the_model_made_of_the_samples(small: Folder) -> None:
+    found = quantization_of(small.decide(MIN_MAX))
+    taken = np.stack([sample["x"] for sample in samples(6)])
+    assert found.ranges["x"].low == taken.min()
+    assert found.ranges["x"].high == taken.max()
+    assert {"x", "b", "d"} <= found.ranges.keys()
+    assert "a" not in found.ranges  # stays between a convolution and its activation
+    assert found.ranges["b"].low == 0
+    (note,) = found.notes
+    assert "min_max from 6 samples, weights per_channel, activations asymmetric" in note
+
+
+def test_each_method_is_stated_and_none_is_wider_than_all_that_was_seen(small: Folder) -> None:
+    methods = ("min_max", "percentile, percentile: 99", "entropy", "mse")
+    found = [
+        quantization_of(small.decide(f"calibration: {{data: samples, method: {method}}}\n"))
+        for method in methods
+    ]
+    assert max(item.ranges["b"].high for item in found) == found[0].ranges["b"].high
+    assert found[1].ranges["b"].high < found[0].ranges["b"].high * 0.9
+    for item, word in zip(found, ("min_max", "percentile 99", "entropy", "mse"), strict=True):
+        assert f"by {word} from" in item.notes[0]
+
+
+def test_a_given_range_overrides_a_calibrated_one(small: Folder) -> None:
+    found = quantization_of(small.decide(MIN_MAX + "activations: {b: {min: 0, max: 123}}\n"))
+    assert found.ranges["b"].high == 123
+    assert found.ranges["x"].high < 20
+
+
+def test_scales_of_both_kinds_reach_the_recipe(small: Folder) -> None:
+    one = quantization_of(
+        small.decide(MIN_MAX + "weight_scales: per_tensor\nactivation_scales: symmetric\n")
+    )
+    assert one.weights is WeightScales.PER_TENSOR
+    assert one.activations is ActivationScales.SYMMETRIC
+    made = compiled(small, one)
+    scales = made.constants["k2.scale"]
+    assert np.unique(scales).size == 1
+    assert made.constants["b.zero"] == 0
+    assert made.constants["b.scale"] == np.float32(one.ranges["b"].high / 127)
+    other = compiled(small, quantization_of(small.decide(MIN_MAX)))
+    assert np.unique(other.constants["k2.scale"]).size == 8
+    assert other.constants["b.zero"] == -128
+
+
+def test_calibration_data_beside_the_file(small: Folder) -> None:
+    np.savez(small.path / "own.npz", x=np.full((2, 1, 4, 8, 8), 3.0, np.float32))
+    decided = small.decide("calibration: {data: own.npz, method: min_max}\n")
+    assert quantization_of(decided).ranges["x"].high == 3.0
+    assert decided.data_sha256.keys() == {"calibration"}
+
+
+def test_twice_the_same(small: Folder) -> None:
+    text = "calibration: {data: samples, method: entropy}\naccuracy: {min_sqnr_db: 45}\n"
+    assert small.decide(text) == small.decide(text)
+
+
+def test_what_is_kept_by_a_name_that_was_folded_away_is_kept(small: Folder) -> None:
+    found = quantization_of(small.decide(MIN_MAX + "keep: [op_d]\n"))
+    assert found.keep == {"op_d"}
+
+
+def test_no_search_where_int8_is_enough(small: Folder) -> None:
+    found = quantization_of(small.decide(MIN_MAX + "accuracy: {min_sqnr_db: 15}\n"))
+    assert not found.keep
+    assert "no search" in found.notes[1]
+    assert not found.weighed
+
+
+def test_operators_go_back_to_float_until_the_limit_is_met(loud: Folder) -> None:
+    plain = quantization_of(loud.decide(MIN_MAX + "accuracy: {min_sqnr_db: 1}\n"))
+    assert not plain.keep
+    found = quantization_of(loud.decide(MIN_MAX + "accuracy: {min_sqnr_db: 25}\n"))
+    assert found.keep == {"op_c"}  # it alone reads what the loud channel drowns
+    assert "1 of " in found.notes[1]
+    assert "op_c" in found.notes[1]
+    (why,) = found.weighed
+    assert (why.subject, why.question, why.chosen) == ("op_c", "precision", "float")
+    made = compiled(loud, found)
+    assert set(found.notes) <= set(made.recipe.notes)
+    assert why in made.weighed
+    (convolution,) = [op for op in made.recipe.graph.operators if op.name == "op_c"]
+    assert made.recipe.graph.types[convolution.inputs[0]].dtype.is_float
+
+
+def test_the_limit_may_be_a_cosine_or_an_error(loud: Folder) -> None:
+    for limit, word in (("min_cosine: 0.999", "cosine"), ("max_relative_error: 0.02", "of the")):
+        found = quantization_of(loud.decide(MIN_MAX + f"accuracy: {{{limit}}}\n"))
+        assert found.keep
+        assert word in found.notes[1]
+
+
+def test_a_limit_that_float_misses_too_is_refused(small: Folder) -> None:
+    with pytest.raises(CompileError) as caught:
+        small.decide(MIN_MAX + "accuracy: {min_sqnr_db: 120}\n")
+    assert "missed even with every operator in float: SQNR" in caught.value.problem
+    assert "int8 alone: SQNR" in caught.value.problem
+    assert caught.value.where.endswith("q.yaml: accuracy")
+
+
+def test_the_accuracy_set_is_checked_too(small: Folder) -> None:
+    np.savez(small.path / "bad.npz", x=np.full((1, 4, 8, 8), np.nan, np.float32))
+    with pytest.raises(InputError, match=r"accuracy data 'bad\.npz': sample 0"):
+        small.decide(MIN_MAX + "accuracy: {min_sqnr_db: 20, data: bad.npz}\n")
+
+
+def test_a_value_that_is_infinite_stays_in_float(tmp_path: Path) -> None:
+    quiet = model()
+    weights = numpy_helper.to_array(quiet.graph.initializer[0]).copy()
+    weights[0] = np.inf
+    quiet.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "k1"))
+    found = quantization_of(folder(tmp_path, quiet, samples(1)).decide(MIN_MAX))
+    assert "b" not in found.ranges
+    assert "in float for want of finite values other than zero: b" in found.notes[0]
+
+
+def test_a_model_in_fp16_becomes_an_int8_recipe(tmp_path: Path) -> None:
+    half = model()
+    for tensor in half.graph.initializer:
+        array = numpy_helper.to_array(tensor).astype(np.float16)
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    for info in (*half.graph.input, *half.graph.output):
+        info.type.tensor_type.elem_type = TensorProto.FLOAT16
+    given = [{"x": sample["x"].astype(np.float16)} for sample in samples(6)]
+    made = folder(tmp_path, half, given)
+    found = quantization_of(made.decide(MIN_MAX + "accuracy: {min_sqnr_db: 20}\n"))
+    assert not found.keep
+    subject = made.subject()
+    graph = compile_graph(
+        subject.graph, subject.constants, subject.spec, found, given[0]
+    ).recipe.graph
+    weights = [op.inputs[1] for op in graph.operators if op.kind is Kind.CONV]
+    makers = graph.producers()
+    assert {makers[name].kind for name in weights} == {Kind.DEQUANTIZE}
+
+
+def test_a_quantised_model_keeps_its_numbers_and_says_so(tmp_path: Path) -> None:
+    made = quantized_cnn()
+    kinds = {TensorProto.FLOAT: np.float32, TensorProto.INT8: np.int8}
+    given = {
+        info.name: np.zeros(
+            [axis.dim_value for axis in info.type.tensor_type.shape.dim],
+            kinds[info.type.tensor_type.elem_type],
+        )
+        for info in made.graph.input
+    }
+    there = folder(tmp_path, made, [given])
+    text = HEAD.replace("small", made.graph.name) + MIN_MAX
+    (tmp_path / "q.yaml").write_text(text)
+    subject = there.subject()
+    found = quantization_of(decide(load_settings(tmp_path / "q.yaml", subject.graph), subject))
+    assert found.ranges == {}
+    assert "keeps its own numbers" in found.notes[0]
+    plain = compile_graph(subject.graph, subject.constants, subject.spec, None, given)
+    with_file = compile_graph(subject.graph, subject.constants, subject.spec, found, given)
+    assert with_file.recipe.graph == plain.recipe.graph
+    assert set(found.notes) <= set(with_file.recipe.notes)
+    assert all(np.array_equal(data, with_file.constants[n]) for n, data in plain.constants.items())
