@@ -15,6 +15,7 @@ from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
+from stages.compiler.passes.integer_masks import QuantizeMasks
 from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
 from stages.compiler.passes.lower_norms import LowerLayerNorm
@@ -28,6 +29,7 @@ from stages.compiler.passes.scales import AbsorbScales, HoistScales
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.passes.small_gemms import SmallGemms
+from stages.compiler.passes.view_concats import ViewConcats
 from stages.compiler.passes.view_slices import ViewSlices
 from stages.compiler.progress import (
     Progress,
@@ -47,6 +49,11 @@ from stages.recipe.verify import verify
 from stages.tensors import Array
 
 
+def simplifications() -> tuple[Pass, ...]:
+    """The passes with which every compile begins, in order; `FoldAffine` follows them."""
+    return (Canonicalize(), SimplifyMasks(), Recognize(), ShareEqual(), FoldStrides())
+
+
 def rewrites(
     quantization: Quantization | None,
     sample: Mapping[str, Array] | None,
@@ -55,11 +62,7 @@ def rewrites(
     """The passes that may read and change constants, in order."""
     return (
         MergeLora(lora),
-        Canonicalize(),
-        SimplifyMasks(),
-        Recognize(),
-        ShareEqual(),
-        FoldStrides(),
+        *simplifications(),
         *([HoistScales()] if quantization is None else []),
         FoldAffine(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
@@ -68,6 +71,7 @@ def rewrites(
         AbsorbScales(),
         *([QuantizeWeights(quantization)] if quantization is not None else []),
         *([CompensateRounding(sample)] if sample is not None else []),
+        QuantizeMasks(),
         LowerLayerNorm(),
         QuantizeConstants(),
         LowerLogic(),
@@ -86,6 +90,7 @@ def decisions() -> tuple[Pass, ...]:
         AssignLayouts(),
         SeparateReads(),
         ViewSlices(),
+        ViewConcats(),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
+from stages.compiler.passes.integer_masks import QuantizeMasks
 from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.recipe.semantics import interpret
 from tests.compiler.passing import draft_of, run_pass, tidy
@@ -99,3 +100,41 @@ def test_a_row_of_equal_values_stays_finite() -> None:
     wanted = interpret(before.graph, before.constants, feeds)["y"].astype(int)
     found = interpret(after.graph, after.constants, feeds)["y"].astype(int)
     assert np.abs(found - wanted).max() <= 1
+
+
+MASKED = """
+    input %q : i8[1,2,4,4]
+    input %k : bool[1,1,1,4]
+    const %s : f32[]
+    const %0 : f32[]
+    const %low : f32[]
+    %m : f32[1,1,1,4] = where(%k, %0, %low)
+    %f : f32[1,2,4,4] = dequantize(%q, %s) {axis=-1} # d
+    %a : f32[1,2,4,4] = add(%f, %m)
+    %y : f32[1,2,4,4] = softmax(%a) {axis=3, undefined=zero}
+    output %y
+    """
+
+
+@pytest.mark.parametrize("low", [-np.inf, -3.4e38, -1e4])
+def test_a_mask_is_added_in_integers_where_a_device_has_nothing_else(low: float) -> None:
+    spec = hardware("ethos_u65_512")
+    before = draft_of(MASKED, {"s": 0.05, "0": 0.0, "low": low}, spec)
+    after = QuantizeMasks().run(before, spec)
+    feeds = {
+        "q": np.random.default_rng(3).integers(-128, 128, (1, 2, 4, 4)).astype(np.int8),
+        "k": np.array([True, True, False, True]).reshape(1, 1, 1, 4),
+    }
+    wanted = interpret(before.graph, before.constants, feeds)["y"]
+    found = interpret(after.graph, after.constants, feeds)["y"]
+    assert np.abs(found - wanted).max() < 1e-3
+    assert found[..., 2].max() < 1e-8
+    stored = {str(item.dtype) for item in after.graph.types.values()}
+    assert {"i8", "i16"} <= stored
+
+
+def test_a_mask_of_other_numbers_stays() -> None:
+    for low, name in ((-5.0, "ethos_u65_512"), (-np.inf, "rk3588_npu")):
+        ran = run_pass(QuantizeMasks(), MASKED, {"s": 0.05, "0": 0.0, "low": low},
+                       spec=hardware(name))  # fmt: skip
+        assert kinds(ran) == ["dequantize", "where", "add", "softmax"]

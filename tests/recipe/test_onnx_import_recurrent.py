@@ -105,8 +105,17 @@ def test_directions_and_states(kind, direction):
 def test_the_inputs_of_all_steps_are_one_product():
     graph = check(model_of(Layer(steps=4, direction="bidirectional")), tolerance=1e-5)
     products = [op for op in graph.operators if op.kind == "matmul"]
-    assert graph.types[products[0].outputs[0]].shape == (4, 24)
-    assert len(products) == 1 + 2 * 3, "the first step of a zero state needs no product"
+    assert graph.types[products[0].outputs[0]].shape == (2, 4, 12)
+    assert len(products) == 1 + 3, "the first step of a zero state needs no product"
+
+
+def test_directions_of_other_activations_go_apart():
+    layer = Layer("RNN", steps=3, direction="bidirectional", activations=("Relu",))
+    model = model_of(layer)
+    (activations,) = [a for a in model.graph.node[0].attribute if a.name == "activations"]
+    activations.strings[:] = [b"Relu", b"Tanh"]
+    products = [op for op in check(model, tolerance=1e-5).operators if op.kind == "matmul"]
+    assert len(products) == 2 * 3
 
 
 def test_gru_reset_after_the_product_needs_one_product_a_step():

@@ -10,9 +10,12 @@ import numpy as np
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.support import device_type, refusal
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, Shape, TensorType
+
+_QUESTION = "strides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,21 @@ class FoldStrides:
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Fold every refused convolution whose folded form the device takes."""
         editor = GraphEditor(draft)
+        weighed: list[Weighed] = []
         for operator in draft.graph.operators:
-            if operator.kind is Kind.CONV and _refusal(operator, editor, spec):
-                _fold(operator, editor, spec)
-        return editor.finish()
+            reason = _refusal(operator, editor, spec) if operator.kind is Kind.CONV else ""
+            if reason:
+                folded = _fold(operator, editor, spec)
+                weighed.append(_explained(operator, reason, folded))
+        return editor.finish().with_weighed(weighed)
+
+
+def _explained(conv: Operator, reason: str, folded: Operator | None) -> Weighed:
+    on_host = Alternative("host", None, reason)
+    if folded is None:
+        return Weighed(conv.name, _QUESTION, (on_host,), "host", reason)
+    in_channels = Alternative("channels", None, "stride 1 on blocks that lie in the channels")
+    return Weighed(conv.name, _QUESTION, (on_host, in_channels), "channels", reason)
 
 
 def _refusal(operator: Operator, editor: GraphEditor, spec: HardwareSpec) -> str:
@@ -63,13 +77,14 @@ class _Axis:
         return self.blocks * self.stride
 
 
-def _fold(conv: Operator, editor: GraphEditor, spec: HardwareSpec) -> None:
+def _fold(conv: Operator, editor: GraphEditor, spec: HardwareSpec) -> Operator | None:
+    """The convolution of stride 1 that stands for this one now; None where there is none."""
     x, weights = conv.inputs[:2]
     data = editor.constants.get(weights)
     shape = editor.types[x].shape
     plain = all(step == 1 for step in conv.integers("dilations")) and conv.integer("group") == 1
     if data is None or not plain or len(shape) > 4:
-        return
+        return None
     strides = conv.integers("strides")
     pads = conv.integers("pads")
     rank = len(strides)
@@ -93,11 +108,12 @@ def _fold(conv: Operator, editor: GraphEditor, spec: HardwareSpec) -> None:
     source = editor.add_value(f"{x}.folded", folded_type)
     folded = replace(conv, inputs=(source, name, *conv.inputs[2:]), attributes=attributes)
     if _refusal(folded, editor, spec):
-        return
+        return None
     moves = _Moves(conv.name, editor)
     moved = moves.to_channels(moves.cropped(moves.padded(x, axes), axes), axes, source)
     assert moved == source
     editor.put(folded)
+    return folded
 
 
 def _folded_weights(weights: Array, axes: Sequence[_Axis]) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, Shape, TensorType
@@ -21,12 +22,13 @@ _LEAST_DEVIATION = 0.25
 
 @dataclass(frozen=True, slots=True)
 class LowerLayerNorm:
-    """A layer normalisation of quantised values becomes four groups: the mean, the mean square of
-    what is left, its root's reciprocal, and the result, with int16 between them.
+    """A layer normalisation of quantised values becomes five groups: the mean, the squares of what
+    is left, their mean, its root's reciprocal, and the result, with int16 between them.
 
-    The ranges of those follow from the operand's: deviations are at most its range wide, and a
-    row whose standard deviation is less than a quarter of the operand's step holds nothing but
-    rounding, which bounds the reciprocal.
+    The ranges of those follow from the operand's: deviations are at most its range wide, their
+    mean square a quarter of its square (Popoviciu's inequality). A row whose standard deviation is
+    less than a quarter of the operand's step holds nothing but rounding, which bounds the
+    reciprocal.
     """
 
     name: str = "lower_layer_norm"
@@ -36,10 +38,16 @@ class LowerLayerNorm:
         if Kind.LAYER_NORM in spec.operators or not _has_arithmetic(spec):
             return draft
         editor = GraphEditor(draft)
-        for operator in draft.graph.operators:
-            if operator.kind is Kind.LAYER_NORM:
-                _lower(operator, editor)
-        return editor.finish()
+        norms = [op for op in draft.graph.operators if op.kind is Kind.LAYER_NORM]
+        lowered = [op.name for op in norms if _lower(op, editor)]
+        reason = f"layer_norm isn't in the operator list of {spec.name}, its arithmetic is"
+        ways = (
+            Alternative("host", None, "one operator, and both ways over the link"),
+            Alternative("arithmetic", None, "five groups, int16 between them"),
+        )
+        return editor.finish().with_weighed(
+            Weighed(name, "layer_norm", ways, "arithmetic", reason) for name in lowered
+        )
 
 
 def _has_arithmetic(spec: HardwareSpec) -> bool:
@@ -48,18 +56,19 @@ def _has_arithmetic(spec: HardwareSpec) -> bool:
     )
 
 
-def _lower(norm: Operator, editor: GraphEditor) -> None:
+def _lower(norm: Operator, editor: GraphEditor) -> bool:
     x, *parameters = norm.inputs
     source = editor.producer(x)
     if source is None or source.kind is not Kind.DEQUANTIZE or source.integer("axis") >= 0:
-        return
+        return False
     reader = editor.only_reader(norm.outputs[0])
     step = editor.constants.get(source.inputs[1])
     if reader is None or reader.kind is not Kind.QUANTIZE or step is None:
-        return
+        return False
     if any(name and name not in editor.constants for name in parameters):
-        return
+        return False
     _Lowering(norm, editor, float(np.asarray(step, np.float64).reshape(()))).run()
+    return True
 
 
 class _Lowering:
@@ -84,6 +93,9 @@ class _Lowering:
         square = self.op(Kind.MUL, (centred, centred), self.type.shape)
         square = self.stored(square, 0.0, levels * levels)
         variance = self.op(Kind.REDUCE_MEAN, (square,), self.rows, average)
+        # Stored before the root, which acts on few elements: behind the mean in one group it
+        # would be charged for all that the mean reads.
+        variance = self.stored(variance, 0.0, levels * levels / 4)
         epsilon = self.norm.number("epsilon")
         shifted = self.op(Kind.ADD, (variance, self.number(epsilon)), self.rows)
         root = self.op(Kind.SQRT, (shifted,), self.rows)

@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 
 from stages.recipe.kinds import Kind
-from stages.recipe.onnx_import.recurrent_layer import Layer, Steps, read_layer
+from stages.recipe.onnx_import.recurrent_layer import Layer, read_layer
+from stages.recipe.onnx_import.recurrent_steps import Steps, finish
 from stages.recipe.onnx_import.translation import Translation, Translator
 
 
@@ -26,12 +27,13 @@ class State:
 
 
 Step = Callable[[str, State], State]
-"""The state behind a step, of the step's row of input products [batch, gates * hidden] and the
-state before it."""
+"""The state behind a step, of the step's input products [batch, gates * hidden] and the state
+before it; of two directions at once, with an axis of 2 in front."""
 
 
 def unroll(kind: str, t: Translation) -> None:
-    """Appends a recurrent node's steps.
+    """Appends a recurrent node's steps. Both directions take each step together, as two products
+    of one batch, where their activations are the same.
 
     Raises:
         NotRepresentable: weights or lengths are computed, lengths differ within the batch, the
@@ -39,64 +41,60 @@ def unroll(kind: str, t: Translation) -> None:
             many steps.
     """
     layer = read_layer(t)
-    steps = Steps(t, layer)
-    weights, products = _input_products(kind, layer, steps)
-    finals: list[State] = []
-    rows: dict[int, list[str]] = {}
-    for direction in range(layer.directions):
-        step = _STEPS[kind](layer, steps, direction)
-        cell = steps.initial(6, direction) if kind == "LSTM" else ""
-        state = State(steps.initial(5, direction), cell)
-        for place in steps.order(direction):
-            row = steps.rows(products, place, direction * weights, weights)
-            state = step(row, state)
-            rows.setdefault(place, []).append(state.hidden)
-        finals.append(state)
-    steps.finish(rows, [state.hidden for state in finals], [state.cell for state in finals])
+    hidden: list[str] = []
+    cells: list[str] = []
+    rows: dict[int, dict[int, str]] = {place: {} for place in range(layer.steps)}
+    for directions in layer.together():
+        steps = Steps(t, layer, directions)
+        products = _input_products(kind, layer, steps)
+        step = _STEPS[kind](layer, steps)
+        cell = steps.initial(6) if kind == "LSTM" else ""
+        state = State(steps.initial(5), cell)
+        for number in range(layer.steps):
+            state = step(steps.row(products, number), state)
+            for direction, place, value in steps.parts(state.hidden, number):
+                rows[place][direction] = value
+        hidden.append(state.hidden)
+        cells.append(state.cell)
+    order = [rows[place][direction] for place in rows for direction in sorted(rows[place])]
+    finish(Steps(t, layer, (0,)), order, hidden, cells)
 
 
-def _input_products(kind: str, layer: Layer, steps: Steps) -> tuple[int, str]:
-    """Products of all steps' inputs with the weights of all directions, biases added: one matrix
-    [steps * batch, directions * gates * hidden]. Also the width of one direction."""
-    width = layer.gates * layer.hidden
-    inputs, biases = [], []
-    for direction in range(layer.directions):
-        inputs.append(layer.input_weights[direction].T)
+def _input_products(kind: str, layer: Layer, steps: Steps) -> str:
+    """Products of all steps' inputs with the weights, biases added: [steps * batch, gates *
+    hidden], for each direction that goes along."""
+    biases = []
+    for direction in steps.directions:
         own, recurrent = layer.biases(direction)
         if kind == "GRU" and layer.linear_before_reset:
             recurrent = recurrent.copy()
             recurrent[2 * layer.hidden :] = 0
         biases.append(own + recurrent)
-    joined = steps.constant("W", np.concatenate(inputs, axis=1))
-    bias = np.concatenate(biases)
-    operands = [steps.sequence(), joined]
+    weights = [layer.input_weights[direction].T for direction in steps.directions]
+    operands = [steps.sequence(), steps.constant("W", steps.stacked(weights))]
+    bias = np.stack(biases)
+    shape = (*steps.lead, layer.steps * layer.batch, layer.gates * layer.hidden)
+    if steps.lead:
+        products = steps.add(Kind.MATMUL, operands, shape)
+        shift = steps.constant("B", bias[:, None])
+        return steps.add(Kind.ADD, (products, shift), shape) if bias.any() else products
     if bias.any():
-        operands.append(steps.constant("B", bias))
-    shape = (layer.steps * layer.batch, layer.directions * width)
-    return width, steps.add(Kind.MATMUL, operands, shape)
+        operands.append(steps.constant("B", bias[0]))
+    return steps.add(Kind.MATMUL, operands, shape)
 
 
-def _plus_state(
-    row: str, hidden: str, recurrent: str, width: int, steps: Steps, layer: Layer
-) -> str:
+def _plus_state(row: str, hidden: str, recurrent: str, width: int, steps: Steps) -> str:
     """`row + hidden @ recurrent`; the row alone where the state is zero."""
     if not hidden:
         return row
-    product = steps.add(Kind.MATMUL, (hidden, recurrent), (layer.batch, width))
-    return steps.add(Kind.ADD, (product, row), (layer.batch, width))
+    return steps.sum(steps.contracted(hidden, recurrent, width), row)
 
 
-def _lstm(layer: Layer, steps: Steps, direction: int) -> Step:
+def _lstm(layer: Layer, steps: Steps) -> Step:
     size = layer.hidden
-    recurrent = steps.constant("R", layer.recurrent_weights[direction].T)
-    gate, inner, outer = layer.activations[3 * direction : 3 * direction + 3]
-    peepholes = layer.peepholes(direction)
-    names = [
-        steps.constant(f"P{place}", peepholes[place * size : (place + 1) * size])
-        if peepholes[place * size : (place + 1) * size].any()
-        else ""
-        for place in range(3)
-    ]
+    recurrent = steps.recurrent("R", 0, 4 * size)
+    gate, inner, outer = steps.activations
+    names = [steps.peephole(place) for place in range(3)]
 
     def watched(gates: str, place: int, peephole: int, cell: str) -> str:
         value = steps.columns(gates, place * size, size)
@@ -105,7 +103,7 @@ def _lstm(layer: Layer, steps: Steps, direction: int) -> Step:
         return steps.activated(gate, value)
 
     def step(row: str, state: State) -> State:
-        gates = _plus_state(row, state.hidden, recurrent, 4 * size, steps, layer)
+        gates = _plus_state(row, state.hidden, recurrent, 4 * size, steps)
         entering = watched(gates, 0, 0, state.cell)
         candidate = steps.activated(inner, steps.columns(gates, 3 * size, size))
         cell = steps.product(entering, candidate)
@@ -119,15 +117,13 @@ def _lstm(layer: Layer, steps: Steps, direction: int) -> Step:
     return step
 
 
-def _gru(layer: Layer, steps: Steps, direction: int) -> Step:
-    size = layer.hidden
-    weights = layer.recurrent_weights[direction]
-    gate, inner = layer.activations[2 * direction : 2 * direction + 2]
-    before = layer.linear_before_reset
-    joined = steps.constant("R", (weights if before else weights[: 2 * size]).T)
-    alone = steps.constant("Rh", weights[2 * size :].T) if not before else ""
-    bias = layer.biases(direction)[1][2 * size :] if before else np.zeros(0)
-    shift = steps.constant("Rbh", bias) if bias.any() else ""
+def _gru(layer: Layer, steps: Steps) -> Step:
+    size, before = layer.hidden, layer.linear_before_reset
+    gate, inner = steps.activations
+    width = (3 if before else 2) * size
+    joined = steps.recurrent("R", 0, width)
+    alone = "" if before else steps.recurrent("Rh", 2 * size, 3 * size)
+    shift = steps.recurrent_shift(2 * size, 3 * size) if before else ""
 
     def candidate(row: str, products: str, reset: str, hidden: str) -> str:
         """What enters the new state: the reset gate acts before or behind the product."""
@@ -139,13 +135,10 @@ def _gru(layer: Layer, steps: Steps, direction: int) -> Step:
             return steps.sum(own, steps.product(reset, value)) if value else own
         if not hidden:
             return own
-        return _plus_state(own, steps.product(reset, hidden), alone, size, steps, layer)
+        return _plus_state(own, steps.product(reset, hidden), alone, size, steps)
 
     def step(row: str, state: State) -> State:
-        width = (3 if before else 2) * size
-        products = ""
-        if state.hidden:
-            products = steps.add(Kind.MATMUL, (state.hidden, joined), (layer.batch, width))
+        products = steps.contracted(state.hidden, joined, width) if state.hidden else ""
         update, reset = (
             steps.activated(gate, _gate(steps, row, products, place * size, size))
             for place in range(2)
@@ -164,18 +157,18 @@ def _gate(steps: Steps, row: str, products: str, start: int, size: int) -> str:
     return steps.sum(value, steps.columns(products, start, size)) if products else value
 
 
-def _rnn(layer: Layer, steps: Steps, direction: int) -> Step:
-    recurrent = steps.constant("R", layer.recurrent_weights[direction].T)
-    gate = layer.activations[direction]
+def _rnn(layer: Layer, steps: Steps) -> Step:
+    recurrent = steps.recurrent("R", 0, layer.hidden)
+    (gate,) = steps.activations
 
     def step(row: str, state: State) -> State:
-        value = _plus_state(row, state.hidden, recurrent, layer.hidden, steps, layer)
+        value = _plus_state(row, state.hidden, recurrent, layer.hidden, steps)
         return State(steps.activated(gate, value))
 
     return step
 
 
-_STEPS: dict[str, Callable[[Layer, Steps, int], Step]] = {
+_STEPS: dict[str, Callable[[Layer, Steps], Step]] = {
     "LSTM": _lstm,
     "GRU": _gru,
     "RNN": _rnn,

@@ -1,9 +1,9 @@
-"""A recurrent node's layer: weights, directions, activations; and the values of its steps."""
+"""A recurrent node's layer: weights, directions, activations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from stages.recipe.graph import Attribute
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.node import Node
 from stages.recipe.onnx_import.translation import NotRepresentable, Translation
-from stages.tensors import Array, DType, Shape, TensorType
 
 MAX_STEPS = 512
 """Steps of all directions together: each becomes a handful of operators."""
@@ -70,6 +69,21 @@ class Layer:
             zeros = np.zeros(width)
             return zeros, zeros
         return self.bias[direction][:width], self.bias[direction][width:]
+
+    def together(self) -> tuple[tuple[int, ...], ...]:
+        """The directions whose steps go together."""
+        half = len(self.activations) // self.directions
+        same = self.activations[:half] == self.activations[half:]
+        return (
+            ((0, 1),)
+            if same and self.directions == 2
+            else tuple((direction,) for direction in range(self.directions))
+        )
+
+    def activations_of(self, direction: int) -> tuple[Activation, ...]:
+        """The activations of one direction."""
+        count = len(self.activations) // self.directions
+        return self.activations[direction * count : (direction + 1) * count]
 
     def peepholes(self, direction: int) -> Weights:
         """Peephole weights of the input, output and forget gate."""
@@ -146,143 +160,3 @@ def _activations(node: Node, directions: int) -> tuple[Activation, ...]:
         attributes = {key: given[key].pop(0) if given[key] else default for key, default in numbers}
         found.append((kind, attributes))
     return tuple(found)
-
-
-@dataclass(slots=True)
-class Steps:
-    """Appends the operators of a layer's steps. Matrices are [batch, columns]."""
-
-    t: Translation
-    layer: Layer
-    _zeros: dict[Shape, str] = field(default_factory=dict)
-
-    @property
-    def dtype(self) -> DType:
-        """The type of the layer's input."""
-        return self.t.type(self.t.operand(0)).dtype
-
-    def add(
-        self,
-        kind: Kind,
-        inputs: Sequence[str],
-        shape: Shape,
-        attributes: Mapping[str, Attribute] | None = None,
-    ) -> str:
-        """Append an operator that makes a new value."""
-        builder, label = self.t.builder, f"{self.t.node.label}.{kind}"
-        target = builder.fresh_value(label, TensorType(self.dtype, shape))
-        builder.append(label, kind, inputs, (target,), attributes or {})
-        return target
-
-    def constant(self, role: str, data: Weights) -> str:
-        """Add a constant of the layer's type."""
-        numbers: Array = np.ascontiguousarray(data).astype(self.dtype.numpy)
-        return self.t.builder.add_constant(f"{self.t.node.label}.{role}", numbers)
-
-    def sequence(self) -> str:
-        """The input of all steps, [steps * batch, features]."""
-        layer, value = self.layer, self.t.operand(0)
-        if layer.batch_first:
-            value = self.t.transposed(value, (1, 0, 2))
-        if layer.steps < layer.length:
-            stops = (layer.steps, layer.batch, layer.features)
-            value = self.add(Kind.SLICE, (value,), stops, _box((0, 0, 0), stops))
-        return self.t.reshaped(value, (layer.steps * layer.batch, layer.features))
-
-    def initial(self, position: int, direction: int) -> str:
-        """The initial state of a direction, [batch, hidden]; empty where it is zero."""
-        if not self.t.has(position):
-            return ""
-        value, layer = self.t.operand(position), self.layer
-        data = self.t.data(value)
-        if data is not None and not np.asarray(data).any():
-            return ""
-        if layer.batch_first:
-            value = self.t.transposed(value, (1, 0, 2))
-        shape = (layer.directions, layer.batch, layer.hidden)
-        if layer.directions > 1:
-            starts = (direction, 0, 0)
-            stops = (direction + 1, layer.batch, layer.hidden)
-            value = self.add(Kind.SLICE, (value,), (1, *shape[1:]), _box(starts, stops))
-        return self.t.reshaped(value, shape[1:])
-
-    def order(self, direction: int) -> range:
-        """The places of a direction's steps, first to last."""
-        backwards = self.layer.reverse or direction == 1
-        places = range(self.layer.steps)
-        return places[::-1] if backwards else places
-
-    def rows(self, matrix: str, place: int, start: int, width: int) -> str:
-        """The rows of one step, and of them `width` columns from `start` on."""
-        batch = self.layer.batch
-        starts, stops = (place * batch, start), ((place + 1) * batch, start + width)
-        return self.add(Kind.SLICE, (matrix,), (batch, width), _box(starts, stops))
-
-    def columns(self, matrix: str, start: int, width: int) -> str:
-        """Some columns of a matrix; the matrix where they are all."""
-        rows, full = self.t.shape(matrix)
-        if full == width:
-            return matrix
-        box = _box((0, start), (rows, start + width))
-        return self.add(Kind.SLICE, (matrix,), (rows, width), box)
-
-    def sum(self, one: str, other: str) -> str:
-        """Their sum, of the first one's shape."""
-        return self.add(Kind.ADD, (one, other), self.t.shape(one))
-
-    def difference(self, one: str, other: str) -> str:
-        """Their difference, of the first one's shape."""
-        return self.add(Kind.SUB, (one, other), self.t.shape(one))
-
-    def product(self, one: str, other: str) -> str:
-        """Their product, of the first one's shape."""
-        return self.add(Kind.MUL, (one, other), self.t.shape(one))
-
-    def activated(self, activation: Activation, value: str) -> str:
-        """The value, clipped where the node says so, behind an activation."""
-        if self.layer.clip > 0:
-            limits: dict[str, Attribute] = {"min": -self.layer.clip, "max": self.layer.clip}
-            value = self.add(Kind.CLIP, (value,), self.t.shape(value), limits)
-        return self.applied(activation, value)
-
-    def applied(self, activation: Activation, value: str) -> str:
-        """The value behind an activation."""
-        kind, attributes = activation
-        return self.add(kind, (value,), self.t.shape(value), attributes)
-
-    def finish(
-        self, rows: Mapping[int, Sequence[str]], hidden: Sequence[str], cells: Sequence[str]
-    ) -> None:
-        """Append what makes the node's outputs: all hidden states, the last ones, the last
-        cells."""
-        layer = self.layer
-        if self.t.has_output(0):
-            order = [value for place in range(layer.steps) for value in rows[place]]
-            shape: Shape = (layer.steps, layer.directions, layer.batch, layer.hidden)
-            value = self._stacked(order, shape)
-            if missing := layer.length - layer.steps:
-                value = self._padded(value, shape, missing)
-            self._out(0, value, (2, 0, 1, 3))
-        for position, finals in ((1, hidden), (2, cells)):
-            if self.t.has_output(position):
-                shape = (layer.directions, layer.batch, layer.hidden)
-                self._out(position, self._stacked(finals, shape), (1, 0, 2))
-
-    def _stacked(self, parts: Sequence[str], shape: Shape) -> str:
-        whole = (len(parts) * self.layer.batch, self.layer.hidden)
-        value = parts[0] if len(parts) == 1 else self.add(Kind.CONCAT, parts, whole, {"axis": 0})
-        return self.add(Kind.RESHAPE, (value,), shape, {"shape": shape})
-
-    def _padded(self, value: str, shape: Shape, missing: int) -> str:
-        pads = (0,) * 4 + (missing, 0, 0, 0)
-        attributes: dict[str, Attribute] = {"pads": pads, "mode": "constant", "value": 0.0}
-        return self.add(Kind.PAD, (value,), (shape[0] + missing, *shape[1:]), attributes)
-
-    def _out(self, position: int, value: str, permutation: tuple[int, ...]) -> None:
-        if self.layer.batch_first:
-            value = self.t.transposed(value, permutation)
-        self.t.alias(value, self.t.node.proto.output[position])
-
-
-def _box(starts: Shape, stops: Shape) -> dict[str, Attribute]:
-    return {"starts": starts, "stops": stops, "steps": (1,) * len(starts)}
