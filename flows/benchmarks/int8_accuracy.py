@@ -38,8 +38,8 @@ Answer = Callable[[dict[str, Array]], object]
 class Task:
     """A trained model of the registry, inputs that it has an answer to, and how it is quantised.
 
-    `limit_db` is the accuracy limit in the file; None where int8 alone is enough. The numbers of inputs are
-    those that ranges are measured on, and that the limit is kept on.
+    `limit_db` is the accuracy limit in the file; None where int8 alone is enough. The numbers of
+    inputs are those that ranges are measured on, and that the limit is kept on.
     """
 
     model: str
