@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from stages.compiler.cascading import Cascading
 from stages.errors import InputError
 
 _BIND = "--bind"
@@ -38,6 +39,13 @@ Quantization = Annotated[
         "--quantization",
         metavar="FILE",
         help="A quantisation file; else the model's own, where it has one.",
+    ),
+]
+Cascades = Annotated[
+    Cascading,
+    typer.Option(
+        "--cascades",
+        help="Whether groups may run in stripes (docs/cascades.md); off: layer by layer.",
     ),
 ]
 OutFolder = Annotated[

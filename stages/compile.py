@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
 
-from stages.compiler.pipeline import compile_graph
+from stages.compiler.cascading import Cascading
+from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
+from stages.compiler.draft import Pass
+from stages.compiler.lora import Lora
+from stages.compiler.pipeline import begin, decide_all, decisions, rewrites
+from stages.compiler.progress import Progress
+from stages.compiler.reuse import facts_of, reused, to_store
 from stages.errors import InputError
 from stages.hardware.load import load_spec
+from stages.hardware.spec import HardwareSpec
 from stages.normalizer.quantization_copy import QUANTIZATION_FILE
-from stages.normalizer.samples import load_samples
-from stages.package import Manifest, Package, file_facts, write_package
-from stages.plan.timing import plan_cycles
+from stages.normalizer.sample_files import load_samples
+from stages.package import (
+    CompileEnvironment,
+    Contents,
+    FileFacts,
+    Manifest,
+    Stopwatch,
+    StoredDecisions,
+    code_digest,
+    file_facts,
+    find_stored,
+    keep_stored,
+    mapped,
+    observe_environment,
+    plan_files,
+    read_code,
+    read_stopped,
+    read_stored,
+    write_contents,
+    write_stopped,
+)
+from stages.plan.packing import pack
 from stages.quantizer import Decided, Subject, decide, load_settings
 from stages.recipe.onnx_import import import_model
 from stages.version import COMPILER_VERSION
@@ -21,70 +48,205 @@ from stages.version import COMPILER_VERSION
 MODEL_FILE = "model.onnx"
 SAMPLES_FILE = "samples.npz"
 
-__all__ = ["CompileReport", "compile_model"]
+__all__ = ["CompileReport", "Reuse", "compile_model", "compile_until"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Where decisions for the same structure may be found: an old `package`, then the folder
+    `store`, which is also where new ones are kept. None: nowhere."""
+
+    package: Path | None = None
+    store: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CompileReport:
     """What was made: `groups` of which `fallbacks` run on the host, `instructions` of the plan,
-    its jitter-free `cycles`, and the hash of the package."""
+    its jitter-free `cycles`, and the hash of the package. `reused` says where the decisions come
+    from where they weren't made, or why they couldn't be used or kept; `environment` is the machine
+    while it worked."""
 
     groups: int
     fallbacks: int
     instructions: int
     cycles: int
     package_sha256: str
+    reused: str
+    environment: CompileEnvironment
+
+
+_NO_REUSE = Reuse()
 
 
 def compile_model(
-    normalized_dir: Path, hardware: Path, package_dir: Path, *, quantization: Path | None
+    normalized_dir: Path,
+    hardware: Path,
+    package_dir: Path,
+    *,
+    quantization: Path | None,
+    reuse: Reuse = _NO_REUSE,
+    start_from: Path | None = None,
+    cascading: Cascading = Cascading.ON,
+    lora: Lora = Lora.KEEP,
 ) -> CompileReport:
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
-    The quantisation file is `quantization`, or else the one in the folder, where there is one.
+    The quantisation file is `quantization`, or else the one in the folder, where there is one. The
+    package is the same whether or not decisions were found to use again. `cascading`: whether
+    groups may run in cascades; `lora`: whether low-rank branches become part of weights.
 
     Raises:
         InputError: the folder holds no normalised model, the quantisation file or the inputs that
-            it names are wrong or for another model, or the package can't be written.
+            it names are wrong or for another model, what to start from is wrong, or the package
+            can't be written.
+        HardwareSpecError: the spec is wrong.
+        CompileError: no recipe for this device exists, or none within the accuracy limit.
+        PackageError: the package to use again is none.
+    """
+    watch = Stopwatch.start()
+    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
+    inputs = inputs.planned(cascading)
+    contents, how = _contents(inputs, reuse)
+    environment = observe_environment(watch, code_digest())
+    written = write_contents(package_dir, contents, _manifest(inputs), environment)
+    return CompileReport(
+        groups=len(contents.recipe.groups),
+        fallbacks=len(contents.recipe.fallbacks),
+        instructions=contents.decided.instructions,
+        cycles=contents.decided.cycles,
+        package_sha256=written.package_sha256,
+        reused=how,
+        environment=environment,
+    )
+
+
+def compile_until(
+    normalized_dir: Path,
+    hardware: Path,
+    out_dir: Path,
+    *,
+    quantization: Path | None,
+    stop_after: str,
+    start_from: Path | None = None,
+    lora: Lora = Lora.KEEP,
+) -> None:
+    """Compile as far as a pass, and write the recipe as text, with what going on from it needs.
+
+    Raises:
+        InputError: as `compile_model`; there is no such pass; the folder can't be written.
         HardwareSpecError: the spec is wrong.
         CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
+    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
+    progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
+    write_stopped(out_dir, stopped(progress))
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What was read; `progress` is where the compile begins."""
+
+    spec: HardwareSpec
+    model: FileFacts
+    quantization: Path | None
+    decided: Decided
+    progress: Progress
+    first: tuple[Pass, ...]
+    then: tuple[Pass, ...]
+
+    def planned(self, cascading: Cascading) -> _Inputs:
+        """The same with this option. The structure of decisions that have begun says that cascades
+        are on: without them nothing is kept under it."""
+        progress = self.progress
+        structure = progress.structure_sha256 if cascading is Cascading.ON else ""
+        changed = replace(progress, cascading=cascading, structure_sha256=structure)
+        return replace(self, progress=changed)
+
+
+def _read(
+    normalized_dir: Path,
+    hardware: Path,
+    quantization: Path | None,
+    start_from: Path | None,
+    lora: Lora,
+) -> _Inputs:
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
-    model = _read_model(model_path)
+    model, facts = _read_model(model_path)
     graph, constants = import_model(model)
+    del model  # as large as the constants
     samples_path = normalized_dir / SAMPLES_FILE
     samples = load_samples(samples_path)
     sample = samples[0] if samples else None
-    subject = Subject(model_path, graph, constants, spec, samples_path, sample)
     quantization = quantization or _own_quantization(normalized_dir)
-    decided = decide(load_settings(quantization, graph), subject) if quantization else Decided()
-    compiled = compile_graph(graph, constants, spec, decided.quantization, sample)
-    manifest = Manifest(
-        model=graph.name,
-        model_sha256=file_facts(model_path).sha256,
+    decided = Decided()
+    if quantization is not None:
+        subject = Subject(model_path, graph, constants, spec, samples_path, sample)
+        decided = decide(load_settings(quantization, graph), subject)
+    progress = begin(graph, constants, spec)
+    first, then = rewrites(decided.quantization, sample, lora), decisions()
+    if start_from is not None:
+        progress = resumed(read_stopped(start_from), (*first, *then), spec)
+    return _Inputs(spec, facts, quantization, decided, progress, first, then)
+
+
+def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
+    """What goes into the package, from old decisions where there are any; and a word on them."""
+    spec = inputs.spec
+    progress = rewritten(inputs.progress, inputs.first, spec)
+    left = undecided(progress, inputs.then)
+    whole = len(left) == len(inputs.then)
+    found, how = _find(reuse, progress.structure_sha256) if whole else (None, "")
+    if found is not None:
+        draft = reused(progress, found)
+        facts, plan = found.facts, found.plan
+    else:
+        decided = decide_all(progress, left, spec)
+        draft = decided.progress.whole
+        facts, plan = facts_of(decided, spec), plan_files(decided.plan)
+        if reuse.store is not None and facts.structure_sha256:
+            how = keep_stored(reuse.store, to_store(decided, facts, plan)) or how
+    weights = pack(facts.packings, draft.constants, draft.recipe.layout)
+    return Contents(draft.recipe, plan, weights, draft.constants, draft.weighed, facts), how
+
+
+def _find(reuse: Reuse, structure_sha256: str) -> tuple[StoredDecisions | None, str]:
+    """Old decisions for a structure, and where they were found or why they weren't."""
+    how = ""
+    if not structure_sha256:
+        return None, how
+    if reuse.package is not None:
+        found = read_stored(reuse.package)
+        code = read_code(reuse.package)
+        if found.facts.structure_sha256 != structure_sha256:
+            how = (
+                f"nothing of {reuse.package} can be used again: its structure is another (graph, "
+                "hardware spec, quantisation or compiler)"
+            )
+        elif code and code != code_digest():
+            how = f"nothing of {reuse.package} can be used again: another compiler made it"
+        else:
+            return found, f"decisions of {reuse.package} used again"
+    if reuse.store is not None:
+        kept = find_stored(reuse.store, structure_sha256)
+        if kept is not None:
+            return kept, "decisions for the same structure used again"
+    return None, how
+
+
+def _manifest(inputs: _Inputs) -> Manifest:
+    spec, quantization = inputs.spec, inputs.quantization
+    return Manifest(
+        model=inputs.progress.draft.graph.name,
+        model_sha256=inputs.model.sha256,
         hardware=spec.name,
         hardware_version=spec.version,
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
         quantization_sha256=file_facts(quantization).sha256 if quantization else None,
-        quantization_data_sha256=decided.data_sha256,
-    )
-    package = Package(
-        compiled.recipe,
-        compiled.plan,
-        compiled.weights,
-        manifest,
-        compiled.constants,
-        compiled.weighed,
-    )
-    written = write_package(package_dir, package)
-    return CompileReport(
-        groups=len(compiled.recipe.groups),
-        fallbacks=len(compiled.recipe.fallbacks),
-        instructions=len(compiled.plan.instructions),
-        cycles=plan_cycles(compiled.plan, spec),
-        package_sha256=written.package_sha256,
+        quantization_data_sha256=inputs.decided.data_sha256,
+        cascades=inputs.progress.cascading.value,
     )
 
 
@@ -93,11 +255,17 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_model(path: Path) -> onnx.ModelProto:
+def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
+    """The model and its digest, from one reading."""
     if not path.is_file():
         raise InputError(
             f"no normalised model {path.name!r} in {path.parent.name!r}",
             where=str(path.parent),
             hint="run `recipe normalize MODEL --out DIR` first",
         )
-    return onnx.load(path)
+    model = onnx.ModelProto()
+    with mapped(path) as data:
+        facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
+        model.ParseFromString(data)
+    onnx.load_external_data_for_model(model, str(path.parent))
+    return model, facts

@@ -2,9 +2,9 @@
 
 model.onnx         static shapes, operator set 17, no initialiser as an input; weights over 2 GB
                    in model.onnx.data
-samples.npz        sample inputs, see `stages.normalizer.samples`
+samples.npz        sample inputs, see `stages.normalizer.sample_files`
 quantization.yaml  the model's own quantisation file, byte for byte, where it has one; beside it the
-                   .npz files of inputs that it names
+                    .npz files of inputs that it names
 normalize.json     what was changed, and how far the result lies from the original
 """
 
@@ -21,7 +21,8 @@ from stages.normalizer.normalize import Normalized, normalize_model, save_model
 from stages.normalizer.proof import Proof, prove_equal
 from stages.normalizer.quantization_copy import copy_quantization, read_quantization
 from stages.normalizer.raising import RECIPE_OPSET
-from stages.normalizer.samples import input_types, load_samples, output_types, save_samples
+from stages.normalizer.sample_files import load_samples, save_samples
+from stages.normalizer.samples import input_types, output_types
 from stages.normalizer.sampling import choose_samples
 from stages.normalizer.source import NO_BINDINGS, ModelSource
 

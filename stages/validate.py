@@ -32,7 +32,7 @@ from stages.evaluation.verdict import Check, Verdict, verdict_of
 from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
 from stages.normalizer.reference import OnnxRuntimeReference
-from stages.normalizer.samples import Sample, load_samples
+from stages.normalizer.sample_files import Sample, load_samples
 from stages.package import Package, read_constants, read_package, require_spec
 from stages.plan.rules import Violation
 

@@ -22,7 +22,7 @@ from stages.compiler.quantization import Quantization
 from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.reference import OnnxRuntimeReference
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from stages.quantizer import Subject, decide, load_settings
 from stages.quantizer.trial import Trial
 from stages.tensors import Array

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from flows.benchmarks.sections import replace_section
 from flows.chain_run import open_session, run_session
 from flows.project.context import Options
-from flows.project.files import write_beside
 from flows.project.places import PairPlaces, find_project
 from flows.project.requests import make_request
 from flows.steps.stage_calls import Stage
@@ -149,32 +149,29 @@ _HEAD = (
 )  # fmt: skip
 
 
-def page(rows: Sequence[str], share: EngineShare) -> str:
-    """docs/benchmarks.md."""
-    return "\n".join(
-        [
-            "# Benchmarks",
-            "",
-            "Made by `make bench`; a figure of one machine, never asserted in a test.",
-            f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}.",
-            "",
-            "Each stage ran as its own command: CPU seconds and peak memory, Python's start and",
-            "imports included. P50 is the simulated latency; the roofline is the larger of",
-            "arithmetic at peak rate and compulsory bytes at full bandwidth. SRAM over bound is",
-            "the peak over the most that is live at once.",
-            "",
-            f"| {' | '.join(_HEAD)} |",
-            f"|{' --- |' * len(_HEAD)}",
-            *rows,
-            "",
-            "## The flow engine",
-            "",
-            f"`recipe run ppocr_cls --hardware npu_tiny`: {share.wall_seconds:.1f} s of wall time,",
-            f"{share.idle_seconds:.1f} s of it with no stage running; Prefect, its server and our",
-            f"own process took {share.cpu_seconds:.1f} CPU seconds.",
-            "",
-        ]
-    )
+def lines(rows: Sequence[str]) -> list[str]:
+    """The section of the pairs."""
+    return [
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}.",
+        "",
+        "Each stage ran as its own command: CPU seconds and peak memory, Python's start and",
+        "imports included. P50 is the simulated latency; the roofline is the larger of",
+        "arithmetic at peak rate and compulsory bytes at full bandwidth. SRAM over bound is",
+        "the peak over the most that is live at once.",
+        "",
+        f"| {' | '.join(_HEAD)} |",
+        f"|{' --- |' * len(_HEAD)}",
+        *rows,
+    ]
+
+
+def engine_lines(share: EngineShare) -> list[str]:
+    """The section of the flow engine."""
+    return [
+        f"`recipe run ppocr_cls --hardware npu_tiny`: {share.wall_seconds:.1f} s of wall time,",
+        f"{share.idle_seconds:.1f} s of it with no stage running; Prefect, its server and our",
+        f"own process took {share.cpu_seconds:.1f} CPU seconds.",
+    ]
 
 
 def main() -> None:
@@ -202,7 +199,8 @@ def main() -> None:
                 rows.append(_row(model, hardware, costs, facts))
                 print(rows[-1], flush=True)
     target = project.root / "docs" / "benchmarks.md"
-    write_beside(target, page(rows, share).encode())
+    replace_section(target, "The stages", lines(rows))
+    replace_section(target, "The flow engine", engine_lines(share))
     print(f"written to {target}")
 
 

@@ -25,8 +25,16 @@ def show(
     counters: Annotated[
         bool, typer.Option("--counters", help="Where the time goes: engines, groups, operators.")
     ] = False,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            "--why",
+            metavar="OPERATOR",
+            help="What was weighed for an operator (or a group, or the maker of a value).",
+        ),
+    ] = None,
 ) -> None:
-    """Print a package's recipe, or its plan, memory map and performance counters."""
+    """Print a package's recipe, or its plan, memory map, performance counters and reasons."""
     from stages.package import read_package
 
     content = read_package(package)
@@ -49,10 +57,42 @@ def show(
         terminal.result(run_line(counted.run))
         for table in counter_tables(counted):
             terminal.show(table)
-    if not plan and not memory and not counters:
+    if why is not None:
+        _explain(context, package, content, why)
+    if not plan and not memory and not counters and why is None:
         from stages.recipe.text import print_recipe
 
         terminal.result(print_recipe(content.recipe))
+
+
+def _explain(context: typer.Context, package: Path, content: Package, name: str) -> None:
+    """What was weighed for an operator, a table for each question."""
+    from flows.terminal.why_tables import named, why_lines, why_table
+    from stages.errors import InputError, RecipeError
+    from stages.package import read_weighed
+    from stages.recipe.explanation import group_of, nearest_names, reasons_of
+
+    terminal = options(context).terminal
+    group = group_of(content.recipe, name)
+    if group is None:
+        near = nearest_names(content.recipe, name)
+        raise InputError(
+            f"the recipe has no operator, group or value {name!r}",
+            where=str(package),
+            hint=f"the nearest names: {named(near)}" if near else "the recipe is empty",
+        )
+    try:
+        spec = _spec_of(context, content)
+    except RecipeError:
+        spec = None  # only the clock is asked of it
+    terminal.result(f"group {group.name} on {group.engine}: {named(group.operators)}")
+    reasons = reasons_of(content.recipe, read_weighed(package), name)
+    for item in reasons:
+        terminal.result("\n".join(why_lines(item)))
+        if item.alternatives:
+            terminal.show(why_table(item, spec))
+    if not reasons:
+        terminal.result("nothing was weighed for it: there was one way")
 
 
 def _spec_of(context: typer.Context, content: Package) -> HardwareSpec:

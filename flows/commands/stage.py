@@ -9,6 +9,7 @@ import typer
 
 from flows.arguments import (
     Bindings,
+    Cascades,
     Hardware,
     OutFolder,
     PackageFolder,
@@ -16,6 +17,8 @@ from flows.arguments import (
     parse_bindings,
 )
 from flows.project.context import options
+from stages.compiler.cascading import Cascading
+from stages.compiler.lora import Lora
 from stages.errors import Outcome
 
 if TYPE_CHECKING:
@@ -65,12 +68,53 @@ def compile_(
     hardware: Hardware,
     out: OutFolder,
     quantization: Quantization = None,
+    cascades: Cascades = Cascading.ON,
+    merge_lora: Annotated[
+        bool, typer.Option("--merge-lora", help="Merge low-rank branches into their weights.")
+    ] = False,
+    reuse: Annotated[
+        Path | None,
+        typer.Option(
+            "--reuse", metavar="PACKAGE", help="Where only weights changed, decide as it did."
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Neither look for kept decisions nor keep any.")
+    ] = False,
+    stop_after: Annotated[
+        str | None,
+        typer.Option("--stop-after", metavar="PASS", help="Write the recipe so far, as text."),
+    ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--start-from", metavar="FILE", help="Go on from such a text, edited perhaps."
+        ),
+    ] = None,
 ) -> None:
     """Compile a normalised model to a recipe package for one device."""
     from flows.steps import stage_calls
 
     spec = _spec(context, hardware, out)
-    _finish(context, stage_calls.compile_package(normalized, spec, out, quantization), out)
+    lora = Lora.MERGE if merge_lora else Lora.KEEP
+    if stop_after is not None:
+        from stages.compile import compile_until
+
+        compile_until(
+            normalized,
+            spec,
+            out,
+            quantization=quantization,
+            stop_after=stop_after,
+            start_from=start_from,
+            lora=lora,
+        )
+        options(context).terminal.say(f"stopped after {stop_after}, written to {out}")
+        return
+    store = None if fresh else options(context).project.decisions
+    choices = stage_calls.CompileChoices(reuse, store, start_from, cascades, lora)
+    result = stage_calls.compile_package(normalized, spec, out, quantization, choices)
+    _finish(context, result, out)
 
 
 def validate(
@@ -182,5 +226,7 @@ def _finish(
 ) -> None:
     terminal = options(context).terminal
     terminal.say(f"{result.stage}  {result.verdict}  {result.figure}  {result.seconds:.1f} s")
+    for remark in result.remarks:
+        terminal.say(remark)
     terminal.say(f"written to {out}")
     raise typer.Exit(int(Outcome.PASSED if exit_zero else result.outcome))

@@ -37,7 +37,8 @@ class Project:
 
     @property
     def cache(self) -> Path:
-        """What may be deleted at any time: downloads, built models, the flow server's database."""
+        """What may be deleted at any time: downloads, built models, decisions,
+        the flow server's database."""
         named = os.environ.get(CACHE_VARIABLE)
         if named:
             return Path(named)
@@ -45,6 +46,11 @@ class Project:
         if home.name == WORKSPACES and (home / f".{self.root.name}.lock").exists():
             return home.parent  # a workspace lies in the cache of its project, and shares it
         return self.root / ".cache"
+
+    @property
+    def decisions(self) -> Path:
+        """Decisions of compiles, kept for the next weights."""
+        return self.cache / "decisions"
 
     def baseline(self, hardware: str, model: str) -> Path:
         """The accepted facts of one pair; may not exist."""

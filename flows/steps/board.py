@@ -86,6 +86,7 @@ def call_of(step: Step, request: RunRequest) -> StageCall:
                 spec,
                 places.package,
                 request.quantization,
+                stage_calls.CompileChoices(store=request.project.decisions),
             )
         case Stage.VALIDATE:
             return partial(

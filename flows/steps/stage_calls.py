@@ -14,6 +14,8 @@ from pathlib import Path
 
 from flows.project.models import ModelRequest
 from flows.project.params import Params
+from stages.compiler.cascading import Cascading
+from stages.compiler.lora import Lora
 from stages.errors import Outcome
 from stages.report import figures
 from stages.report.facts import FAILED_OUTCOMES
@@ -36,13 +38,30 @@ FAIL = "FAIL"
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What one stage came to. `seconds` is wall time, shown and never written to a report."""
+    """What one stage came to. `seconds` is wall time, shown and never written to a report;
+    `remarks` are lines about how it went."""
 
     stage: Stage
     verdict: str
     outcome: Outcome
     figure: str
     seconds: float
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompileChoices:
+    """How a package is made; none of it changes what is made of the same input.
+
+    `reuse`: a package whose decisions are used again where they fit. `store`: where decisions are
+    looked for and kept. `start_from`: the recipe.txt of a stopped compile, instead of the model.
+    """
+
+    reuse: Path | None = None
+    store: Path | None = None
+    start_from: Path | None = None
+    cascading: Cascading = Cascading.ON
+    lora: Lora = Lora.KEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +97,34 @@ def normalize(
 
 
 def compile_package(
-    normalized: Path, spec: Path, package: Path, quantization: Path | None
+    normalized: Path,
+    spec: Path,
+    package: Path,
+    quantization: Path | None,
+    choices: CompileChoices,
 ) -> StageResult:
-    """Runs the stage."""
+    """Runs the stage. Remarks say whose decisions were used, and when the CPU was short."""
+    from stages.compile import Reuse
     from stages.compile import compile_model as run
 
+    remarks: list[str] = []
+
     def work() -> str:
-        run(normalized, spec, package, quantization=quantization)
+        report = run(
+            normalized,
+            spec,
+            package,
+            quantization=quantization,
+            reuse=Reuse(choices.reuse, choices.store),
+            start_from=choices.start_from,
+            cascading=choices.cascading,
+            lora=choices.lora,
+        )
+        starved = report.environment.starved
+        remarks.extend(line for line in (report.reused, starved and f"warning: {starved}") if line)
         return PASS
 
-    return _timed(Stage.COMPILE, work, package)
+    return replace(_timed(Stage.COMPILE, work, package), remarks=tuple(remarks))
 
 
 def validate(package: Path, normalized: Path, spec: Path, out: Path, params: Params) -> StageResult:

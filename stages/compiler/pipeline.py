@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from stages.compiler.cascade.strategy import plan_layers
+from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Pass, first_draft
-from stages.compiler.emit.plan import PlanEmitter
-from stages.compiler.memory.assign import Assignment
+from stages.compiler.lora import Lora
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
+from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
+from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
+from stages.compiler.passes.integer_masks import QuantizeMasks
 from stages.compiler.passes.layout import AssignLayouts
+from stages.compiler.passes.lower_logic import LowerLogic
+from stages.compiler.passes.lower_norms import LowerLayerNorm
+from stages.compiler.passes.masks import ShareEqual, SimplifyMasks
+from stages.compiler.passes.merge_lora import MergeLora
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
+from stages.compiler.passes.scales import AbsorbScales, HoistScales
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
+from stages.compiler.passes.small_gemms import SmallGemms
+from stages.compiler.passes.view_concats import ViewConcats
+from stages.compiler.passes.view_slices import ViewSlices
+from stages.compiler.progress import (
+    Progress,
+    begin_decisions,
+    decide,
+    in_text_order,
+    rewrite,
+)
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
+from stages.plan.packing import Packing, pack
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Graph
@@ -29,31 +49,72 @@ from stages.recipe.verify import verify
 from stages.tensors import Array
 
 
+def simplifications() -> tuple[Pass, ...]:
+    """The passes with which every compile begins, in order; `FoldAffine` follows them."""
+    return (Canonicalize(), SimplifyMasks(), Recognize(), ShareEqual(), FoldStrides())
+
+
+def rewrites(
+    quantization: Quantization | None,
+    sample: Mapping[str, Array] | None,
+    lora: Lora = Lora.KEEP,
+) -> tuple[Pass, ...]:
+    """The passes that may read and change constants, in order."""
+    return (
+        MergeLora(lora),
+        *simplifications(),
+        *([HoistScales()] if quantization is None else []),
+        FoldAffine(),
+        *([QuantizeActivations(quantization)] if quantization is not None else []),
+        QuantizeConcat(),
+        SinkDequantize(),
+        AbsorbScales(),
+        *([QuantizeWeights(quantization)] if quantization is not None else []),
+        *([CompensateRounding(sample)] if sample is not None else []),
+        QuantizeMasks(),
+        LowerLayerNorm(),
+        QuantizeConstants(),
+        LowerLogic(),
+        SmallGemms(),
+        PrivatizeDequantize(),
+        Fuse(),
+        Precision(),
+    )
+
+
+def decisions() -> tuple[Pass, ...]:
+    """The passes behind them, in order. They read no constant's elements, and make no constant:
+    what they decide holds for all weights of the same structure."""
+    return (
+        Order(),
+        AssignLayouts(),
+        SeparateReads(),
+        ViewSlices(),
+        ViewConcats(),
+    )
+
+
 def passes(
     quantization: Quantization | None, sample: Mapping[str, Array] | None
 ) -> tuple[Pass, ...]:
     """Every pass, in order."""
-    return (
-        Canonicalize(),
-        Recognize(),
-        FoldAffine(),
-        *([QuantizeActivations(quantization)] if quantization is not None else []),
-        SinkDequantize(),
-        *([QuantizeWeights(quantization)] if quantization is not None else []),
-        *([CompensateRounding(sample)] if sample is not None else []),
-        PrivatizeDequantize(),
-        Fuse(),
-        Precision(),
-        Order(),
-        AssignLayouts(),
-        SeparateReads(),
-    )
+    return (*rewrites(quantization, sample), *decisions())
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A whole recipe and its plan, with what its plan's constants are made of. `progress` is the
+    recipe's: its draft has tiles and allocations."""
+
+    progress: Progress
+    plan: Plan
+    packings: tuple[Packing, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A recipe, its plan, the weights that the plan's constants name, and the constants of the
-    graph (for the export to ONNX), and what was weighed."""
+    """A recipe, its plan, the weights that the plan's constants name, the constants of the graph
+    (for the export to ONNX), and what was weighed."""
 
     recipe: Recipe
     plan: Plan
@@ -68,6 +129,7 @@ def compile_graph(
     spec: HardwareSpec,
     quantization: Quantization | None = None,
     sample: Mapping[str, Array] | None = None,
+    cascading: Cascading = Cascading.ON,
 ) -> Compiled:
     """Compile a graph for a device, in int8 where a quantisation gives ranges, and with biases
     corrected for the rounding of weights where a sample input is given.
@@ -75,11 +137,35 @@ def compile_graph(
     Raises:
         CompileError: no recipe for this device exists; the message says why.
     """
-    draft = first_draft(graph, constants, spec)
-    for step in passes(quantization, sample):
-        draft = step.run(draft, spec)
-        verify(draft.recipe, draft.constants)
-    planned, memory = Assignment(draft, spec).run()
-    verify(planned.recipe)
-    plan, weights = PlanEmitter(planned, memory, spec).emit()
-    return Compiled(planned.recipe, plan, weights, planned.constants, planned.weighed)
+    progress = begin(graph, constants, spec, cascading)
+    progress = rewrite(progress, rewrites(quantization, sample), spec)
+    return completed(decide_all(begin_decisions(progress, spec), decisions(), spec))
+
+
+def begin(
+    graph: Graph,
+    constants: Mapping[str, Array],
+    spec: HardwareSpec,
+    cascading: Cascading = Cascading.ON,
+) -> Progress:
+    """Where a compile begins: a graph about which nothing is decided."""
+    return Progress(in_text_order(first_draft(graph, constants, spec)), cascading=cascading)
+
+
+def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Decided:
+    """The decisions that are left, then memory, then the plan.
+
+    Raises:
+        CompileError: no recipe for this device exists; the message says why.
+    """
+    progress = decide(progress, steps, spec)
+    planned = plan_layers(progress.draft, spec, progress.cascading)
+    verify(planned.draft.recipe)
+    return Decided(replace(progress, draft=planned.draft), planned.plan, planned.packings)
+
+
+def completed(decided: Decided) -> Compiled:
+    """The recipe, its plan and the packed weights."""
+    draft = decided.progress.whole
+    weights = pack(decided.packings, draft.constants, draft.recipe.layout)
+    return Compiled(draft.recipe, decided.plan, weights, draft.constants, draft.weighed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import lcm, prod
 
 from stages.hardware.spec import HardwareSpec, Memory, OperatorSupport
@@ -33,6 +33,16 @@ _WIDEST_BYTES = max(dtype.size_bytes for dtype in DType)
 MAX_REVERSED = 256
 """Transfers that a reversed slice may make: each row is one of its own."""
 CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
+_REDUCTIONS = frozenset(kind for kind in Kind if kind.startswith("reduce_"))
+
+
+def seed_of(members: Sequence[Operator]) -> Operator:
+    """The operator of a group that does the work: its contraction or reduction where it has one
+    (a product may stand before a sum: a dot product), else the first that isn't a dequantize."""
+    for member in members:
+        if member.kind in CONTRACTIONS or member.kind in _REDUCTIONS:
+            return member
+    return next((op for op in members if op.kind is not Kind.DEQUANTIZE), members[-1])
 
 
 def engine_of(operator: Operator, spec: HardwareSpec) -> Engine:

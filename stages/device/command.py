@@ -6,8 +6,8 @@ prints on standard output is a JSON object with as many positive integers as the
     {"latencies_ns": [812345, 812391]}
 
 To compare outputs it is called as `COMMAND PACKAGE_FOLDER --infer INPUTS.npz OUTPUTS.npz`. The
-first file is a samples file (`normalizer/samples.py`: keys `0/DTYPE/NAME`); it writes the second,
-with an array under each output's name.
+first file is a samples file (`normalizer/sample_files.py`: keys `0/DTYPE/NAME`); it writes the
+second, with an array under each output's name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from stages.device.functional import Execution
 from stages.device.samples import Samples
 from stages.errors import DeviceError
-from stages.normalizer.samples import save_samples
+from stages.normalizer.sample_files import save_samples
 from stages.package import Package
 from stages.tensors import Array
 

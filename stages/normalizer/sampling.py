@@ -9,13 +9,8 @@ import onnx_ir as ir
 
 from stages.errors import InputError
 from stages.normalizer.factories import import_function
-from stages.normalizer.samples import (
-    Sample,
-    check_sample,
-    draw_samples,
-    input_types,
-    read_user_samples,
-)
+from stages.normalizer.sample_files import Sample, check_sample, read_user_samples
+from stages.normalizer.samples import draw_samples, input_types
 from stages.normalizer.source import ModelSource
 from stages.tensors import Array, TensorType
 

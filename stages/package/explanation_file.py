@@ -13,7 +13,7 @@ from stages.recipe.explanation import MAX_ALTERNATIVES, Alternative, Weighed
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class _Alternative(_Part):

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 FORMAT = 1
 RECIPE, PLAN_TEXT, PLAN, WEIGHTS = "recipe.txt", "plan.txt", "plan.bin", "weights.safetensors"
 CONSTANTS = "constants.safetensors"
-EXPLANATION = "explanation.json"
-DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION)
+EXPLANATION, DECISIONS = "explanation.json", "decisions.json"
+DIGESTED = (RECIPE, PLAN_TEXT, PLAN, WEIGHTS, CONSTANTS, EXPLANATION, DECISIONS)
 """The files that the manifest vouches for."""
 MANIFEST = "manifest.json"
+STOPPED = "stopped.json"
+"""Stands where a compile was stopped after a pass: see `stopped.py`."""
 ENVIRONMENT = "compile_environment.json"
 """The one file that nothing vouches for: see `environment.py`."""
 
@@ -32,8 +34,9 @@ class Manifest:
 
     `model_sha256` is that of the normalised model's file, `hardware_sha256` the spec's digest,
     `quantization_sha256` that of the quantisation config, where there was one, and
-    `quantization_data_sha256` those of the inputs that it names, by its keys. `recipe_sha256` and
-    `files` are filled in when the package is written.
+    `quantization_data_sha256` those of the inputs that it names, by its keys; `cascades` says
+    whether groups could run in cascades, `on` or `off`. `recipe_sha256` and `files` are filled in
+    when the package is written.
 
     Nothing here depends on the machine, the clock or the load at compile time, so equal inputs
     give equal manifests.
@@ -47,6 +50,7 @@ class Manifest:
     compiler_version: str
     quantization_sha256: str | None = None
     quantization_data_sha256: Mapping[str, str] = field(default_factory=dict)
+    cascades: str = "on"
     recipe_sha256: str = ""
     files: Mapping[str, FileFacts] = field(default_factory=dict)
 
@@ -70,6 +74,7 @@ def manifest_document(manifest: Manifest) -> dict[str, object]:
         },
         "quantization": _quantization_document(manifest),
         "compiler_version": manifest.compiler_version,
+        "strategy": {"cascades": manifest.cascades},
         "recipe_sha256": manifest.recipe_sha256,
         "files": {
             name: {"size_bytes": facts.size_bytes, "sha256": facts.sha256}

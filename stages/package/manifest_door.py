@@ -15,7 +15,7 @@ _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class _File(_Part):
@@ -39,12 +39,17 @@ class _Quantization(_Part):
     data: dict[str, _Sha256] = {}
 
 
+class _Strategy(_Part):
+    cascades: Literal["on", "off"]
+
+
 class _Document(_Part):
     format: Literal[1]
     model: _Model
     hardware: _Hardware
     quantization: _Quantization | None
     compiler_version: str
+    strategy: _Strategy
     recipe_sha256: _Sha256
     files: dict[str, _File]
     not_digested: list[str]
@@ -98,6 +103,7 @@ def _checked(parsed: _Document, data: bytes, where: str) -> Manifest:
         compiler_version=parsed.compiler_version,
         quantization_sha256=parsed.quantization.sha256 if parsed.quantization else None,
         quantization_data_sha256=parsed.quantization.data if parsed.quantization else {},
+        cascades=parsed.strategy.cascades,
         recipe_sha256=parsed.recipe_sha256,
         files={
             name: FileFacts(facts.size_bytes, facts.sha256) for name, facts in parsed.files.items()

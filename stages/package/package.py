@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from stages.errors import PackageError
 from stages.hardware.spec import HardwareSpec
+from stages.package.decisions import DecidedFacts
 from stages.package.environment import CompileEnvironment
 from stages.package.manifest import Manifest
 from stages.plan.instructions import Plan
@@ -22,7 +23,8 @@ class Package:
     `weights` holds an array for each of the plan's constants, by name: of the region's type and
     physical shape. `constants` are those of the recipe's graph, as it names them, for its export;
     `read_package` leaves them on the disk (see `read_constants`). `explanation` is what the
-    compiler weighed; it too stays on the disk (see `read_weighed`). `environment` is the machine at
+    compiler weighed, `decided` what can be used again for other weights; they too stay on the disk
+    (see `read_weighed`, `read_stored`). `environment` is the machine at
     compile time; where it is None, writing looks.
     """
 
@@ -32,6 +34,7 @@ class Package:
     manifest: Manifest
     constants: Mapping[str, Array] = field(default_factory=dict, compare=False)
     explanation: tuple[Weighed, ...] = field(default=(), compare=False)
+    decided: DecidedFacts = field(default_factory=DecidedFacts, compare=False)
     environment: CompileEnvironment | None = field(default=None, compare=False)
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import PackageError, RecipeError
+from stages.package.decisions import PlanFiles, StoredDecisions, read_decisions
 from stages.package.digest import file_facts, load_hashed
+from stages.package.environment import code_of
 from stages.package.explanation_file import read_explanation
 from stages.package.manifest import (
     CONSTANTS,
+    DECISIONS,
+    ENVIRONMENT,
     EXPLANATION,
     MANIFEST,
     PLAN,
@@ -43,11 +48,11 @@ def read_package(folder: Path) -> Package:
     """
     manifest = load_manifest(folder)
     data = {name: _load(folder, name, manifest) for name in (RECIPE, PLAN, WEIGHTS)}
-    for name in (PLAN_TEXT, CONSTANTS, EXPLANATION):
+    for name in (PLAN_TEXT, CONSTANTS, EXPLANATION, DECISIONS):
         _check(folder / name, _facts(folder / name), manifest.files[name])
     weights = read_tensors(data[WEIGHTS], str(folder / WEIGHTS)).tensors
     return Package(
-        recipe=_recipe(data[RECIPE], folder / RECIPE),
+        recipe=parse_packed_recipe(data[RECIPE].tobytes(), folder / RECIPE),
         plan=decode_plan(data[PLAN].tobytes(), str(folder / PLAN)),
         weights=weights,
         manifest=manifest,
@@ -72,6 +77,34 @@ def read_weighed(folder: Path) -> tuple[Weighed, ...]:
     """
     data = _load(folder, EXPLANATION, load_manifest(folder))
     return read_explanation(data.tobytes(), str(folder / EXPLANATION))
+
+
+def read_stored(folder: Path) -> StoredDecisions:
+    """What of a package was decided without a look at its weights; they aren't read.
+
+    Raises:
+        PackageError: as `read_package`.
+    """
+    manifest = load_manifest(folder)
+    names = (RECIPE, PLAN_TEXT, PLAN, EXPLANATION, DECISIONS)
+    data = {name: _load(folder, name, manifest).tobytes() for name in names}
+    facts = read_decisions(data[DECISIONS], str(folder / DECISIONS))
+    weighed = read_explanation(data[EXPLANATION], str(folder / EXPLANATION))
+    recipe = parse_packed_recipe(data[RECIPE], folder / RECIPE)
+    return StoredDecisions(
+        facts,
+        replace(recipe, notes=facts.notes),
+        weighed[len(weighed) - facts.weighed_count :],
+        PlanFiles(data[PLAN_TEXT], data[PLAN]),
+    )
+
+
+def read_code(folder: Path) -> str:
+    """The digest of the code that made a package; empty where that isn't known any more."""
+    try:
+        return code_of((folder / ENVIRONMENT).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def load_manifest(folder: Path) -> Manifest:
@@ -129,9 +162,14 @@ def _check(path: Path, found: FileFacts, expected: FileFacts) -> None:
     )
 
 
-def _recipe(data: NDArray[np.uint8], path: Path) -> Recipe:
+def parse_packed_recipe(data: bytes, path: Path) -> Recipe:
+    """The recipe in the bytes of a package's file.
+
+    Raises:
+        PackageError: they are no recipe.
+    """
     try:
-        return parse_recipe(data.tobytes().decode())
+        return parse_recipe(data.decode())
     except (RecipeError, UnicodeDecodeError) as error:
         raise PackageError(
             f"the package's recipe isn't one that this program reads: {error}",

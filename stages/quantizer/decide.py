@@ -10,7 +10,7 @@ from stages.compiler.quantization import Quantization, Range
 from stages.errors import CompileError
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.reference_values import ReferenceValues
-from stages.normalizer.samples import Sample
+from stages.normalizer.sample_files import Sample
 from stages.quantizer.closeness import Closeness, closeness, worst
 from stages.quantizer.histograms import measure_extremes, measure_histograms
 from stages.quantizer.placement import calibrated_values, simplified, surviving

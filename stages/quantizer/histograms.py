@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.normalizer.samples import Sample
+from stages.normalizer.sample_files import Sample
 from stages.tensors import Array
 
 HALF = 2048

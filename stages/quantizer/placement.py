@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stages.compiler.draft import Draft, GraphEditor, first_draft
-from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.fold_affine import FoldAffine
-from stages.compiler.passes.recognize import Recognize
+from stages.compiler.pipeline import simplifications
 from stages.compiler.support import CONTRACTIONS, POINTWISE, engine_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
@@ -23,7 +22,7 @@ from stages.tensors import Array
 def simplified(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> Draft:
     """The graph as `QuantizeActivations` meets it."""
     draft = first_draft(graph, constants, spec)
-    for step in (Canonicalize(), Recognize(), FoldAffine()):
+    for step in (*simplifications(), FoldAffine()):
         draft = step.run(draft, spec)
     return draft
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from stages.errors import InputError
-from stages.normalizer.samples import Sample, check_sample, read_user_samples
+from stages.normalizer.sample_files import Sample, check_sample, read_user_samples
 from stages.quantizer.settings import SAMPLES
 from stages.tensors import Array, DType, TensorType
 

@@ -26,7 +26,7 @@ class Lifetime(StrEnum):
     WEIGHTS = "weights"  # as long as the package is loaded
     LONG_LIVED = "long_lived"  # model inputs, outputs, and what a whole inference needs
     SCOPED = "scoped"  # from its producer to its last consumer
-    EPHEMERAL = "ephemeral"  # within one group: tile slots and accumulators
+    EPHEMERAL = "ephemeral"  # within a group or cascade: slots, accumulators, rolling buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,21 @@ class Group:
     engine: Engine = Engine.HOST
     reason: str = ""
     tile: Tile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """Neighbouring groups that run in stripes: each makes what the next one's stripe reads, and
+    then they all go on to the next stripe, so that what passes between them is never whole.
+
+    `groups`: their names, in execution order. `axis`: the axis of the last group's result along
+    which it is cut. `stripe`: its extent along that axis in one round. What passes between the
+    groups lies in rolling buffers: allocations of lifetime `ephemeral`.
+    """
+
+    groups: tuple[str, ...]
+    axis: int
+    stripe: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +104,7 @@ class Recipe:
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     allocations: Mapping[str, Allocation] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    cascades: tuple[Cascade, ...] = ()
 
     def layout(self, value: str) -> Layout:
         """The layout of a value: row-major unless decided otherwise."""

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from stages.recipe.decisions import Recipe
+from stages.recipe.decisions import Group, Recipe
 
 MAX_ALTERNATIVES = 8
 """Alternatives kept of each question: the best ones, and the chosen one."""
 _NEAREST = 5
+_LIKE = 0.3  # of difflib's ratio: below, names have little in common
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +54,42 @@ class Weighed:
         return replace(self, alternatives=kept)
 
 
-def reasons_of(
-    recipe: Recipe, explanation: Iterable[Weighed], name: str
-) -> tuple[Weighed, ...] | None:
+def group_of(recipe: Recipe, name: str) -> Group | None:
+    """The group of that name, or that holds the operator, or the maker of the value, of that name
+    (`%` before it or not); None where the recipe knows no such name."""
+    owner = _owners(recipe).get(name.removeprefix("%"))
+    return None if owner is None else owner[1]
+
+
+def reasons_of(recipe: Recipe, explanation: Iterable[Weighed], name: str) -> tuple[Weighed, ...]:
     """What was weighed for an operator, a group, or the maker of a value: about itself, then about
-    the group that holds it. None where the recipe knows no such name."""
+    the group that holds it. Empty where the recipe knows no such name."""
     owner = _owners(recipe).get(name.removeprefix("%"))
     if owner is None:
-        return None
+        return ()
     operator, group = owner
-    subjects = dict.fromkeys((operator, group))
+    subjects = dict.fromkeys((operator, group.name, *group.operators))
     items = tuple(explanation)
     return tuple(item for subject in subjects for item in items if item.subject == subject)
 
 
 def nearest_names(recipe: Recipe, name: str) -> Sequence[str]:
     """The names of operators, groups and values that look most like one that isn't known."""
-    return get_close_matches(name.removeprefix("%"), _owners(recipe), n=_NEAREST, cutoff=0.0)
+    known = sorted(_owners(recipe))
+    wanted = name.removeprefix("%")
+    found = get_close_matches(wanted, known, n=_NEAREST, cutoff=_LIKE)
+    return found or [item for item in known if wanted.lower() in item.lower()][:_NEAREST]
 
 
-def _owners(recipe: Recipe) -> dict[str, tuple[str, str]]:
+def _owners(recipe: Recipe) -> dict[str, tuple[str, Group]]:
     """For each name that a person may ask for: the operator, and the group that holds it."""
-    groups = {name: group.name for group in recipe.groups for name in group.operators}
-    found: dict[str, tuple[str, str]] = {}
-    for group in recipe.groups:
-        found[group.name] = (group.name, group.name)
+    holders = {name: group for group in recipe.groups for name in group.operators}
+    found: dict[str, tuple[str, Group]] = {}
     for operator in recipe.graph.operators:
         for value in operator.outputs:
-            found[value] = (operator.name, groups[operator.name])
-    for name, group_name in groups.items():
-        found[name] = (name, group_name)
+            found[value] = (operator.name, holders[operator.name])
+    for group in recipe.groups:
+        found[group.name] = (group.name, group)
+    for name, group in holders.items():
+        found[name] = (name, group)
     return found

@@ -74,7 +74,7 @@ class Kind(StrEnum):
     BATCH_NORM = "batch_norm"  # x, scale, bias, mean, variance {epsilon}
     LAYER_NORM = "layer_norm"  # x, scale[, bias] {axis, epsilon}: over axis..last
     INSTANCE_NORM = "instance_norm"  # x, scale, bias {epsilon}
-    SOFTMAX = "softmax"  # {axis}
+    SOFTMAX = "softmax"  # {axis[, undefined: nan | zero]}: of a row that is -inf throughout
     LOG_SOFTMAX = "log_softmax"  # {axis}
 
     # Pooling

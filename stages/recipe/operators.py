@@ -147,11 +147,14 @@ def _normalisation() -> list[Signature]:
     epsilon = (_number("epsilon"),)
     norm, soft = OperatorClass.NORMALISATION, OperatorClass.SOFTMAX
     axis = (_int("axis"),)
+    undefined = AttributeRule(
+        "undefined", AttributeType.WORD, required=False, words=("nan", "zero")
+    )
     return [
         Signature(Kind.BATCH_NORM, norm, 5, 5, shapes.channelwise_norm, epsilon, 2),
         Signature(Kind.INSTANCE_NORM, norm, 3, 3, shapes.channelwise_norm, epsilon, 7),
         Signature(Kind.LAYER_NORM, norm, 2, 3, shapes.layer_norm, (*axis, *epsilon), 7),
-        Signature(Kind.SOFTMAX, soft, 1, 1, shapes.softmax, axis, 8),
+        Signature(Kind.SOFTMAX, soft, 1, 1, shapes.softmax, (*axis, undefined), 8),
         Signature(Kind.LOG_SOFTMAX, soft, 1, 1, shapes.softmax, axis, 8),
     ]
 

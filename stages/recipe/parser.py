@@ -8,7 +8,16 @@ from binascii import Error as Base64Error
 from dataclasses import dataclass, field
 
 from stages.errors import InputError
-from stages.recipe.decisions import Allocation, Engine, Group, Lifetime, Recipe, Target, Tile
+from stages.recipe.decisions import (
+    Allocation,
+    Cascade,
+    Engine,
+    Group,
+    Lifetime,
+    Recipe,
+    Target,
+    Tile,
+)
 from stages.recipe.graph import Attribute, Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.printer import WORD
@@ -17,7 +26,7 @@ from stages.tensors import DType, Layout, LayoutKind, TensorType
 
 _NUMBER = re.compile(r"-?(?:inf|nan|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(?![.\w])")
 _LAYOUT = re.compile("|".join(sorted(LayoutKind, reverse=True)))
-_LINES = "a line begins with recipe, note, input, const, value, group, output, % or #"
+_LINES = "a line begins with recipe, note, cascade, input, const, value, group, output, % or #"
 
 
 @dataclass(slots=True)
@@ -28,6 +37,7 @@ class _Draft:
     outputs: list[str] = field(default_factory=list)
     constants: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    cascades: list[Cascade] = field(default_factory=list)
     types: dict[str, TensorType] = field(default_factory=dict)
     layouts: dict[str, Layout] = field(default_factory=dict)
     allocations: dict[str, Allocation] = field(default_factory=dict)
@@ -69,7 +79,15 @@ def parse_recipe(text: str) -> Recipe:
         Group(group.name, tuple(members), group.engine, group.reason, group.tile)
         for group, members in zip(draft.groups, draft.members, strict=True)
     )
-    return Recipe(graph, target, groups, draft.layouts, draft.allocations, tuple(draft.notes))
+    return Recipe(
+        graph,
+        target,
+        groups,
+        draft.layouts,
+        draft.allocations,
+        tuple(draft.notes),
+        tuple(draft.cascades),
+    )
 
 
 def _header(line: Scanner) -> tuple[str, Target]:
@@ -88,6 +106,8 @@ def _read_line(line: Scanner, draft: _Draft) -> None:
         if note is None:
             line.fail("a note is missing here", "write the note in double quotes")
         draft.notes.append(note)
+    elif line.accept("cascade"):
+        draft.cascades.append(_cascade(line))
     elif line.accept("input"):
         draft.inputs.append(_value(line, draft))
     elif line.accept("const"):
@@ -163,13 +183,28 @@ def _read_group(line: Scanner, draft: _Draft) -> None:
         if text is None:
             line.fail("the reason is missing here", "write the reason in double quotes")
         reason = text
-    members: list[str] = []
-    if line.accept("of") and not line.accept("()"):
-        members.append(line.name("the name of an operator"))
-        while line.accept(","):
-            members.append(line.name("the name of an operator"))
+    members = _names(line, "the name of an operator") if line.accept("of") else ()
     draft.groups.append(Group(name, (), engine, reason, tile))
-    draft.members.append(members)
+    draft.members.append(list(members))
+
+
+def _names(line: Scanner, what: str) -> tuple[str, ...]:
+    if line.accept("()"):
+        return ()
+    names = [line.name(what)]
+    while line.accept(","):
+        names.append(line.name(what))
+    return tuple(names)
+
+
+def _cascade(line: Scanner) -> Cascade:
+    hint = "a cascade reads: cascade axis 2 stripe 14 of conv_1, conv_2"
+    line.literal("axis", hint)
+    axis = line.integer("the axis of the stripes")
+    line.literal("stripe", hint)
+    stripe = line.integer("the extent of a stripe")
+    line.literal("of", hint)
+    return Cascade(_names(line, "the name of a group"), axis, stripe)
 
 
 def _tile(line: Scanner) -> Tile:

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from stages.recipe.decisions import Allocation, Group, Recipe, Tile
+from stages.recipe.decisions import Allocation, Cascade, Group, Recipe, Tile
 from stages.recipe.graph import Attribute, Operator
 from stages.tensors import Layout, LayoutKind
 
@@ -63,6 +63,7 @@ def print_recipe(recipe: Recipe) -> str:
         f" {print_name(target.version)}"
     ]
     lines += [f"note {quoted(note)}" for note in recipe.notes]
+    lines += [print_cascade(cascade) for cascade in recipe.cascades]
     lines += [print_line(recipe, name, "input") for name in graph.inputs]
     lines += [print_line(recipe, name, "const") for name in graph.constants]
     lines += [print_line(recipe, name) for name in _strays(recipe)]
@@ -128,6 +129,12 @@ def print_group(group: Group) -> str:
     if group.reason:
         text += f" because {quoted(group.reason)}"
     return text
+
+
+def print_cascade(cascade: Cascade) -> str:
+    """A cascade, for example `cascade axis 2 stripe 14 of conv_1, conv_2`."""
+    names = _names(cascade.groups)
+    return f"cascade axis {cascade.axis} stripe {cascade.stripe} of {names}"
 
 
 def print_tile(tile: Tile) -> str:

@@ -10,6 +10,7 @@ from stages.recipe.graph import Graph, Operator
 from stages.recipe.operators import TABLE, IllegalOperatorError, agrees, infer
 from stages.recipe.printer import print_line, print_operator, print_value_name, quoted
 from stages.recipe.refusal import IllegalRecipeError, refuse
+from stages.recipe.verify_cascades import verify_cascades
 from stages.recipe.verify_decisions import (
     verify_allocations,
     verify_coverage,
@@ -33,6 +34,7 @@ def verify(recipe: Recipe, constants: Mapping[str, Array] | None = None) -> None
     """
     verify_draft(recipe, constants)
     verify_order(recipe)
+    verify_cascades(recipe)
     verify_allocations(recipe)
 
 

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.compiler.emit.packing import Packing
+from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.regions import box_region, whole_region
 from stages.compiler.emit.transfers import copies
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.tiling.streams import steps
 from stages.compiler.tiling.workload import workload
 from stages.plan.instructions import Opcode, Plan, Region
+from stages.plan.packing import pack
 from stages.plan.rules import check_plan
 from stages.recipe.decisions import Engine, Group, Tile
 from stages.recipe.onnx_import import import_model
@@ -112,12 +113,12 @@ def test_packed_weights_hold_each_tile_s_part(k, n, cut, reduction, alignment) -
     operators = {op.name: op for op in draft.graph.operators}
     work = workload(draft, Group("y", ("y",), Engine.TENSOR_CORE), operators)
     tile = Tile((3, min(cut, n)), min(reduction, k), (0, 1))
-    packing = Packing(work, ("w", "b"), dict(draft.constants), alignment)
+    packing = StreamPacking(work, ("w", "b"), alignment)
     blocks = []
     for step in steps(work, tile):
         boxes = work.boxes(step.box, step.reduction)
         blocks.append((boxes, packing.block(boxes)))
-    data = packing.data()
+    data = pack([packing.packed("weights")], draft.constants, work.layout)["weights"]
     assert data.size == packing.size_bytes
     for boxes, block in blocks:
         assert block.start + block.size_bytes <= data.size

@@ -152,6 +152,8 @@ def texts() -> dict[str, str]:
 
 
 TEXTS = texts()
+_CHOSEN = {Kind.AND, Kind.OR, Kind.XOR, Kind.NOT, Kind.IS_NAN}
+"""What devices without logic do by choosing."""
 _DECOMPOSED = {Kind.SPLIT: Kind.SLICE}
 _NOT_ALONE = {Kind.HOST_CALL, Kind.RELAYOUT, Kind.IDENTITY, Kind.BATCH_NORM}
 
@@ -188,6 +190,8 @@ def test_a_kind_alone(kind: str, name: str) -> None:
     made = compiled(TEXTS[kind], name)
     spec = hardware(name)
     wanted = _DECOMPOSED.get(Kind(kind), Kind(kind))
+    if wanted in _CHOSEN and wanted not in spec.operators and Kind.WHERE in spec.operators:
+        wanted = Kind.WHERE
     listed = spec.operators.get(wanted)
     kinds = {op.name: op.kind for op in made.recipe.graph.operators}
     groups = [
@@ -201,5 +205,7 @@ def test_a_kind_alone(kind: str, name: str) -> None:
         elif listed is None or is_float_only or _interpolates_beyond(kind, listed):
             assert group.engine is Engine.HOST
             assert group.reason
+        elif wanted is Kind.SLICE:
+            assert group.engine in (Engine.NONE, Engine(listed.engine)), group.reason
         else:
             assert group.engine is Engine(listed.engine), group.reason

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from stages.normalizer.samples import save_samples
+from stages.normalizer.sample_files import save_samples
 from stages.tensors import Array
 
 RMS_STEPS = 12.0

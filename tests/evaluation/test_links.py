@@ -19,7 +19,7 @@ from stages.evaluation.output_checks import AccuracyLimits, check_output
 from stages.evaluation.quantized_proof import DeviceFacts, FloorFacts, LinkFacts, Proof
 from stages.evaluation.verdict import Verdict
 from stages.evaluation.whole_groups import input_values, run_whole, whole_groups
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from stages.package import read_constants, read_package, write_package
 from stages.tensors import Array
 from stages.validate import Validation, ValidationLimits, validate

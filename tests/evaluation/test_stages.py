@@ -17,7 +17,7 @@ from stages.errors import InputError, PackageError
 from stages.evaluation.verdict import Verdict
 from stages.gate import GateLimits, accept_baseline, gate
 from stages.hardware.load import load_spec
-from stages.normalizer.samples import save_samples
+from stages.normalizer.sample_files import save_samples
 from stages.package import Package, write_package
 from stages.plan.instructions import Plan
 from stages.thermal_stress import Length, StressLimits, Surroundings, thermal_stress

@@ -15,7 +15,7 @@ from flows.locks.file_lock import holder_of
 from flows.project.models import ModelRequest
 from flows.project.params import BenchmarkParams, Params
 from flows.project.places import Project
-from flows.steps.stage_calls import benchmark, compile_package, normalize
+from flows.steps.stage_calls import CompileChoices, benchmark, compile_package, normalize
 from stages.errors import DeviceError
 from stages.evaluation.gate_rule import Conditions, differences_between
 from tests.flows.command import REPOSITORY
@@ -45,7 +45,7 @@ def package(folder: Path) -> Path:
     model = save(convolution(), folder / "small.onnx")
     made, normalized = folder / "package", folder / "normalized"
     normalize(ModelRequest("small", str(model), Project(REPOSITORY)), normalized, {}, Params())
-    compile_package(normalized, SPEC, made, None)
+    compile_package(normalized, SPEC, made, None, CompileChoices())
     return made
 
 

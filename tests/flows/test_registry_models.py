@@ -15,7 +15,7 @@ from flows.project.requests import Pair, make_request
 from flows.steps.board import call_of, steps_of
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
-from stages.normalizer.samples import load_samples
+from stages.normalizer.sample_files import load_samples
 from tests.flows import small_models
 from tests.flows.command import REPOSITORY, recipe, recipe_inside
 from tests.flows.test_bad_input import check_empty, check_refused

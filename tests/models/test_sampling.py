@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.sampling import Sample, Types, file_bytes, speech_frame, text_line, text_page
-from stages.normalizer.samples import check_sample
+from stages.normalizer.sample_files import check_sample
 from stages.tensors import DType, TensorType
 
 CASES = [

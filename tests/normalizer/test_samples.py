@@ -10,13 +10,8 @@ import pytest
 
 from models.synthetic import transformer_block
 from stages.errors import InputError
-from stages.normalizer.samples import (
-    draw_samples,
-    input_types,
-    load_samples,
-    read_user_samples,
-    save_samples,
-)
+from stages.normalizer.sample_files import load_samples, read_user_samples, save_samples
+from stages.normalizer.samples import draw_samples, input_types
 from stages.tensors import Array, DType, TensorType
 from tests.normalizer.graphs import from_text, normalized
 

@@ -73,6 +73,10 @@ def test_the_files_of_a_package(folder: Path) -> None:
     assert set(json.loads((folder / ENVIRONMENT).read_bytes())) == {
         "thread_count",
         "machine_load",
+        "cpu_seconds",
+        "wall_seconds",
+        "cpu_share",
+        "code_sha256",
         "note",
     }
 

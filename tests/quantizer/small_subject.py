@@ -12,7 +12,7 @@ import onnx
 from models.textual import convolution_weight, matrix, model_from_text
 from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
-from stages.normalizer.samples import Sample, save_samples
+from stages.normalizer.sample_files import Sample, save_samples
 from stages.quantizer import Decided, Subject, decide, load_settings
 from stages.recipe.onnx_import import import_model
 

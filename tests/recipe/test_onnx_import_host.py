@@ -13,7 +13,8 @@ from tests.recipe.onnx_models import check, host_types, kinds, parse
 def test_host_call_carries_the_node_and_its_names():
     text = (
         "g (float[1,5,3] x) => (float[5,1,1,2] y) <float[1,8,3] w = {1}, float[1,8,2] r = {1}> "
-        "{ t = Transpose<perm=[1,0,2]>(x) i = Identity(t) y = LSTM<hidden_size=2>(i, w, r) }"
+        "{ t = Transpose<perm=[1,0,2]>(x) i = Identity(t) "
+        "y = LSTM<hidden_size=2, input_forget=1>(i, w, r) }"
     )
     model = parse(text)
     del model.graph.initializer[:]

@@ -1,6 +1,7 @@
 """The text form: what it looks like, that it reads back, and how it refuses."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.errors import InputError
-from stages.recipe.decisions import Allocation, Engine, Group, Lifetime, Recipe, Target, Tile
+from stages.recipe.decisions import (
+    Allocation,
+    Cascade,
+    Engine,
+    Group,
+    Lifetime,
+    Recipe,
+    Target,
+    Tile,
+)
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.text import parse_recipe, print_recipe
@@ -17,6 +27,7 @@ from stages.tensors import DType, Layout, LayoutKind, TensorType
 GOLDEN = """\
 recipe cls for rk3588_npu 1.0
 note "made by hand"
+cascade axis 2 stripe 6 of conv1, "pool 1"
 input %x : f16[1,3,48,192]
 const %conv1.w : f16[16,3,3,3]
 const %"boxes/scores:0" : f16[1,1000,4] at ddr+0x2000 size 8000 weights live [0,2)
@@ -42,6 +53,7 @@ def test_golden_text_reads_back_to_itself() -> None:
     assert call.inputs == ("boxes/scores:0", "", "t4")
     assert recipe.graph.operators[0].name == "Conv 1"
     assert recipe.groups[0].tile == Tile((1, 16, 12, 96), 27, (1, 2, 3), 2)
+    assert recipe.cascades == (Cascade(("conv1", "pool 1"), 2, 6),)
     assert recipe.allocations["t4"] == Allocation("sram", 1024, 36864, Lifetime.SCOPED, 0, 2)
 
 
@@ -84,6 +96,9 @@ allocations = st.builds(
     st.integers(0, 99),
 )
 integers = st.lists(st.integers(0, 999), max_size=3).map(tuple)
+cascades = st.builds(
+    Cascade, st.lists(names, max_size=3).map(tuple), st.integers(0, 9), st.integers(0, 999)
+)
 tiles = st.builds(Tile, integers, st.integers(0, 9), integers, st.integers(1, 4))
 
 
@@ -124,6 +139,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
         draw(st.dictionaries(some, layouts, max_size=2)),
         draw(st.dictionaries(some, allocations, max_size=2)),
         tuple(draw(st.lists(names, max_size=2))),
+        tuple(draw(st.lists(cascades, max_size=2))),
     )
 
 
@@ -142,9 +158,7 @@ def without_nan(recipe: Recipe) -> Recipe:
     plain = Graph(
         graph.name, graph.inputs, graph.outputs, graph.constants, graph.types, tuple(clean)
     )
-    return Recipe(
-        plain, recipe.target, recipe.groups, recipe.layouts, recipe.allocations, recipe.notes
-    )
+    return replace(recipe, graph=plain)
 
 
 def attribute_types(recipe: Recipe) -> list[object]:
@@ -192,6 +206,8 @@ HEAD = "recipe g for npu 1.0\n"
         (HEAD + "input %x : f32[1]\nvalue %x : f32[2]", "was f32[1] before", "line 3, column 7"),
         (HEAD + "output %x %y", "the line should end here", "line 2, column 11"),
         (HEAD + "note hello", "a note is missing here", "line 2, column 6"),
+        (HEAD + "cascade 2", "`axis` is missing here", "line 2, column 9"),
+        (HEAD + "cascade axis 2 stripe 4 a, b", "`of` is missing here", "line 2, column 25"),
         (HEAD + "wat", "says nothing that a recipe holds", "line 2, column 1"),
     ],
 )

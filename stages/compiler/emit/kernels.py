@@ -103,8 +103,7 @@ def _accumulated(
     types[total] = types[partial] = sum_type
     seed = operators[place]
     join = PARTIAL[seed.kind]
-    needed = {value for value in seed.inputs[:2] if value}
-    prologue = [op for op in operators[:place] if op.outputs[0] in needed]
+    prologue = _feeding(seed.inputs[:2], operators[:place])
     if step.is_last:
         contraction = replace(seed, outputs=(partial,))
         adding = Operator(f"{seed.name}.join", join, (partial, total), (seed_result,))
@@ -117,3 +116,14 @@ def _accumulated(
     contraction = replace(bare, outputs=(partial,))
     adding = Operator(f"{seed.name}.join", join, (partial, total), (updated,))
     return [*prologue, contraction, adding], updated
+
+
+def _feeding(values: Sequence[str], operators: Sequence[Operator]) -> list[Operator]:
+    """The operators that make these values, and what those read, in order."""
+    needed = {value for value in values if value}
+    found = []
+    for operator in reversed(operators):
+        if operator.outputs[0] in needed:
+            needed.update(operator.operands)
+            found.append(operator)
+    return found[::-1]

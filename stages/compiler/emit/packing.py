@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stages.compiler.tiling.streams import align, box_bytes
 from stages.compiler.tiling.workload import Boxes, Workload
-from stages.tensors import Array, Box, box_slices
+from stages.plan.packing import Packed, Part
+from stages.tensors import Box
 
 BoxKey = tuple[tuple[str, Box], ...]
 
@@ -24,42 +22,35 @@ class Block:
 
 
 @dataclass(slots=True)
-class Packing:
-    """The packed constants of one stream of a group, in the order in which tiles need them."""
+class StreamPacking:
+    """Where the constants of one stream of a group lie, in the order in which tiles need them."""
 
     work: Workload
     values: tuple[str, ...]
-    constants: dict[str, Array]
     alignment: int
     blocks: dict[BoxKey, Block] = field(default_factory=dict)
-    parts: list[NDArray[np.uint8]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     size_bytes: int = 0
 
     def block(self, boxes: Boxes) -> Block:
-        """The block that holds these boxes; packed when it is first asked for."""
+        """The block that holds these boxes; given a place when it is first asked for."""
         key = tuple((value, boxes[value]) for value in self.values if value in boxes)
         if key not in self.blocks:
-            self.blocks[key] = self._pack(key)
+            self.blocks[key] = self._place(key)
         return self.blocks[key]
 
-    def data(self) -> NDArray[np.uint8]:
-        """All blocks, one after the other."""
-        return np.concatenate(self.parts) if self.parts else np.zeros(0, np.uint8)
+    def packed(self, name: str) -> Packed:
+        """All blocks, one after the other, as a plan's constant."""
+        return Packed(name, self.size_bytes, tuple(self.parts))
 
-    def _pack(self, key: BoxKey) -> Block:
+    def _place(self, key: BoxKey) -> Block:
         offsets = []
         start, size = self.size_bytes, 0
         for value, box in key:
             offsets.append((value, size))
+            self.parts.append(Part(value, box, start + size))
             size += align(
                 box_bytes(self.work.types[value], self.work.layout(value), box), self.alignment
             )
-        packed = np.zeros(size, np.uint8)
-        for (value, box), (_, offset) in zip(key, offsets, strict=True):
-            part = self.constants[value][box_slices(box)]
-            physical = np.ascontiguousarray(self.work.layout(value).to_physical(part))
-            raw = physical.reshape(-1).view(np.uint8)
-            packed[offset : offset + raw.size] = raw
-        self.parts.append(packed)
         self.size_bytes += size
         return Block(start, size, tuple(offsets))

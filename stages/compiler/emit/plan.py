@@ -1,31 +1,35 @@
-"""A recipe with its memory becomes a plan and the weights that it starts from."""
+"""A recipe with its memory becomes a plan, and what the plan's constants are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-import numpy as np
-
 from stages.compiler.draft import Draft
+from stages.compiler.emit.cascades import CascadeEmitter, Packed
 from stages.compiler.emit.moves import in_layout, slice_moves
-from stages.compiler.emit.packing import Packing
+from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, whole_region
-from stages.compiler.emit.synchronize import Synchronizer
+from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
+from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
+from stages.compiler.memory.lifetimes import view_operators
+from stages.compiler.memory.slots import PlacedCascade, Slots
+from stages.compiler.schedule.reorder import scheduled
 from stages.compiler.support import placement_alignment
-from stages.compiler.tiling.streams import Stream, align, steps
-from stages.compiler.tiling.workload import Workload
+from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
+from stages.compiler.tiling.workload import Boxes, Workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Binding, Buffer, Instruction, Opcode, Plan, Region
+from stages.plan.packing import Packing, Whole
 from stages.recipe.decisions import Engine, Group, Lifetime
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import Array, box_shape, full_box
+from stages.tensors import box_shape, full_box
 
 
 @dataclass(slots=True)
@@ -36,10 +40,11 @@ class PlanEmitter:
     memory: Memory
     spec: HardwareSpec
     program: Program = field(init=False)
-    weights: dict[str, Array] = field(default_factory=dict)
+    packings: list[Packing] = field(default_factory=list)
     constants: list[Binding] = field(default_factory=list)
     constant_places: dict[str, Access] = field(default_factory=dict)
     next_address: int = 0
+    views: dict[str, Operator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.program = Program(self.spec)
@@ -50,45 +55,78 @@ class PlanEmitter:
         ]
         self.next_address = max(allocated, default=self.spec.ddr.reserved_bytes)
 
-    def emit(self) -> tuple[Plan, dict[str, Array]]:
-        """The plan, and the data of its constants by binding name.
+    def emit(self) -> tuple[Plan, tuple[Packing, ...]]:
+        """The plan, and what each of its constants is made of. No constant's elements are read.
 
         Raises:
             DoesNotFitError: the weights don't fit into what the values leave of the DDR.
         """
+        self._write(self.draft.recipe.groups)
+        graph = self.draft.graph
+        return self._finish(graph.inputs, graph.outputs), tuple(self.packings)
+
+    def segment(self, start: int, stop: int) -> Plan:
+        """The plan of the groups `[start, stop)` alone, to be timed: it takes nothing in and gives
+        nothing out.
+
+        Raises:
+            DoesNotFitError: as `emit`.
+        """
+        self._write(self.draft.recipe.groups[start:stop])
+        return self._finish((), ())
+
+    def _write(self, groups: Iterable[Group]) -> None:
         operators = {op.name: op for op in self.draft.graph.operators}
-        for group in self.draft.recipe.groups:
+        self.views = view_operators(self.draft)
+        cascaded = {name for item in self.draft.recipe.cascades for name in item.groups}
+        for group in groups:
             members = [operators[name] for name in group.operators]
-            if group.engine is Engine.HOST:
+            if group.name in self.memory.cascades:
+                self._cascade(self.memory.cascades[group.name])
+            elif group.name in cascaded:
+                continue
+            elif group.engine is Engine.HOST:
                 self._host(group, members)
             elif group.engine is Engine.DMA:
                 self._move(group, members[0])
             elif group.engine is not Engine.NONE:
                 self._tiled(group)
-        return self._finish(), self.weights
 
     def _tiled(self, group: Group) -> None:
         assert group.tile is not None
         work, slots = self.memory.works[group.name], self.memory.slots[group.name]
-        packed = {}
-        streams = [stream for stream, _ in slots.streams if stream.is_constant]
-        for number, stream in enumerate(streams):
-            packed[stream] = self._packed(work, stream, group, number)
-        TileEmitter(work, group.tile, slots, self.program, self._value, packed).emit()
+        boxes = [work.boxes(step.box, step.reduction) for step in steps(work, group.tile)]
+        packed = self._packed(work, slots, boxes)
+        TileEmitter(work, slots, self.program, self._value, packed).emit(group.tile)
 
-    def _packed(
-        self, work: Workload, stream: Stream, group: Group, number: int
-    ) -> tuple[Packing, Place]:
+    def _cascade(self, cascade: PlacedCascade) -> None:
+        striped = cascade.striped
+        packed = {}
+        for place, work in enumerate(striped.chain.works):
+            boxes = [striped.boxes(part) for part in striped.parts if part.place == place]
+            name = work.group.name
+            packed[name] = self._packed(work, cascade.slots[name], boxes)
+        CascadeEmitter(cascade, self.program, self._value, packed).emit()
+
+    def _packed(self, work: Workload, slots: Slots, boxes: list[Boxes]) -> Packed:
+        """The packings of a group's constant streams."""
+        streams = [stream for stream, _ in slots.streams if stream.is_constant]
+        return {
+            stream: self._packing(work, stream, boxes, number)
+            for number, stream in enumerate(streams)
+        }
+
+    def _packing(
+        self, work: Workload, stream: Stream, boxes: list[Boxes], number: int
+    ) -> tuple[StreamPacking, Place]:
         """The packing of a constant stream, every block made now, so that its size is known."""
-        assert group.tile is not None
-        constants = {value: self.draft.constants[value] for value in stream.values}
-        packing = Packing(work, stream.values, constants, placement_alignment(self.spec.sram))
-        for step in steps(work, group.tile):
-            packing.block(work.boxes(step.box, step.reduction))
-        name = f"{group.name}.weights" + (f".{number}" if number else "")
+        packing = StreamPacking(work, stream.values, placement_alignment(self.spec.sram))
+        for part in boxes:
+            packing.block(part)
+        name = f"{work.group.name}.weights" + (f".{number}" if number else "")
         place = self._weights_place(name, packing.size_bytes)
         region = bytes_region(DDR, place.address, packing.size_bytes)
-        self._bind(name, region, packing.data())
+        self._bind(region, packing.packed(name))
         return packing, place
 
     def _weights_place(self, name: str, size_bytes: int) -> Place:
@@ -104,9 +142,9 @@ class PlanEmitter:
         self.next_address = address + size_bytes
         return Place(name, DDR, address, size_bytes, Lifetime.WEIGHTS)
 
-    def _bind(self, name: str, region: Region, data: Array) -> None:
-        self.constants.append(Binding(name, region))
-        self.weights[name] = data
+    def _bind(self, region: Region, packing: Packing) -> None:
+        self.constants.append(Binding(packing.name, region))
+        self.packings.append(packing)
 
     def _host(self, group: Group, members: list[Operator]) -> None:
         inside = {value for op in members for value in op.outputs}
@@ -185,12 +223,16 @@ class PlanEmitter:
 
     def _value(self, value: str) -> Access:
         """The access to a whole value in memory; raw constants get a place when first asked for."""
-        root = self.memory.roots[value]
         tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
+        if value in self.views:
+            operator = self.views[value]
+            source = self._value(operator.inputs[0])
+            seen = view_region(operator, source.region, tensor_type, layout)
+            assert seen is not None, f"%{value} is no view"
+            return Access(source.place, seen)
+        root = self.memory.roots[value]
         if root in self.draft.constants:
-            access = self._raw_constant(root)
-            address = access.region.address
-            return Access(access.place, whole_region(DDR, address, tensor_type, layout))
+            return self._raw_constant(root)
         allocation = self.draft.recipe.allocations[root]
         place = Place(
             root,
@@ -204,40 +246,36 @@ class PlanEmitter:
 
     def _raw_constant(self, value: str) -> Access:
         if value not in self.constant_places:
-            data = self.draft.constants[value]
             tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
-            physical = layout.to_physical(data)
-            physical = np.asarray(physical, order="C")
-            place = self._weights_place(f"{value}.raw", physical.nbytes)
+            size = box_bytes(tensor_type, layout, full_box(tensor_type.shape))
+            place = self._weights_place(f"{value}.raw", size)
             region = whole_region(DDR, place.address, tensor_type, layout)
-            self._bind(place.name, region, physical)
+            self._bind(region, Whole(place.name, value))
             self.constant_places[value] = Access(place, region)
         return self.constant_places[value]
 
-    def _finish(self) -> Plan:
+    def _finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Plan:
         queues = _queues(self.spec)
-        instructions = Synchronizer(queues).synchronized(self.program.written)
-        graph = self.draft.graph
+        done = scheduled(self.program, self.constants, queues, self.spec)
+        instructions = synchronized(done.written, done.predecessors, queues)
         return Plan(
             hardware=self.spec.name,
             queues=queues,
             kernels=tuple(self.program.kernels.kernels),
-            buffers=tuple(self._buffers(instructions)),
-            inputs=tuple(Binding(value, self._value(value).region) for value in graph.inputs),
-            outputs=tuple(Binding(value, self._value(value).region) for value in graph.outputs),
+            buffers=tuple(self._buffers(done.written, instructions, (*inputs, *outputs))),
+            inputs=tuple(Binding(value, self._value(value).region) for value in inputs),
+            outputs=tuple(Binding(value, self._value(value).region) for value in outputs),
             constants=tuple(self.constants),
             instructions=tuple(instructions),
         )
 
-    def _buffers(self, instructions: list[Instruction]) -> list[Buffer]:
+    def _buffers(
+        self, written: list[Written], instructions: list[Instruction], ends: Sequence[str]
+    ) -> list[Buffer]:
         """Every place with its live range; what a run starts or ends with lives all along."""
-        touches = _touches(self.program.written, instructions)
-        places = {
-            place.name: place
-            for item in self.program.written
-            for place in (*item.reads, *item.writes)
-        }
-        for value in (*self.draft.graph.inputs, *self.draft.graph.outputs):
+        touches = _touches(written, instructions)
+        places = {place.name: place for item in written for place in (*item.reads, *item.writes)}
+        for value in ends:
             place = self._value(value).place
             places.setdefault(place.name, place)
         count = max(1, len(instructions))

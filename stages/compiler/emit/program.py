@@ -14,13 +14,15 @@ from stages.recipe.decisions import Lifetime
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A named range of a memory that instructions read and write."""
+    """A named range of a memory that instructions read and write. A slot is filled again and again,
+    each time as a whole, and what it held before counts no more."""
 
     name: str
     memory: str
     address: int
     size_bytes: int
     lifetime: Lifetime
+    is_slot: bool = False
 
 
 @dataclass(frozen=True, slots=True)

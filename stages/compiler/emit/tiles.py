@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from stages.compiler.emit.kernels import TileKernel, accumulator_name, tile_kernel
-from stages.compiler.emit.packing import Packing
+from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, slot_region
-from stages.compiler.memory.assign import Slots
 from stages.compiler.memory.offsets import Placed
+from stages.compiler.memory.slots import Slots
 from stages.compiler.support import CONTRACTIONS
 from stages.compiler.tiling.streams import Step, Stream, steps
 from stages.compiler.tiling.workload import Boxes, Workload
@@ -29,12 +29,12 @@ _ACTIVATIONS = frozenset(
 
 
 @dataclass(slots=True)
-class _Feed:
+class Feed:
     """A stream being played: its slots, and what the slot in use holds."""
 
     stream: Stream
     places: tuple[Place, ...]
-    packing: Packing | None
+    packing: StreamPacking | None
     packed: Place | None
     loads: int = 0
     held: object = None
@@ -52,32 +52,40 @@ class TileEmitter:
     holds, for each constant stream of the group, its packing and where it lies."""
 
     work: Workload
-    tile: Tile
     slots: Slots
     program: Program
     values: Callable[[str], Access]
-    packed: Mapping[Stream, tuple[Packing, Place]]
+    packed: Mapping[Stream, tuple[StreamPacking, Place]]
     stores: int = 0
     launched: bool = False
 
-    def emit(self) -> None:
-        """Append the group's instructions. Loads are written one step ahead, so that one DMA
-        channel fetches the next tile before it takes the last result out."""
-        feeds = [self._feed(stream, placed) for stream, placed in self.slots.streams]
+    def emit(self, tile: Tile) -> None:
+        """Append the group's instructions, cut in tiles. Loads are written one step ahead where
+        there is a slot to spare, so that one DMA channel fetches the next tile before it takes the
+        last result out."""
+        feeds = self.feeds()
+        double = [feed for feed in feeds if len(feed.places) > 1]
+        single = [feed for feed in feeds if len(feed.places) == 1]
         pending: list[Written] = []
-        for number, step in enumerate(steps(self.work, self.tile)):
+        for number, step in enumerate(steps(self.work, tile)):
             boxes = self.work.boxes(step.box, step.reduction)
-            self.program.append(self._loads(feeds, boxes, number))
+            self.program.append(self.loads(double, boxes, number))
             self.program.append(pending)
-            pending = self._step(feeds, step, boxes, number)
+            self.program.append(self.loads(single, boxes, number))
+            pending = self.step(feeds, step, boxes, number)
         self.program.append(pending)
 
-    def _feed(self, stream: Stream, placed: tuple[Placed, ...]) -> _Feed:
-        places = tuple(_slot_place(item) for item in placed)
-        packing, where = self.packed.get(stream, (None, None))
-        return _Feed(stream, places, packing, where)
+    def feeds(self) -> list[Feed]:
+        """The group's streams, nothing loaded yet."""
+        return [self._feed(stream, placed) for stream, placed in self.slots.streams]
 
-    def _loads(self, feeds: list[_Feed], boxes: Boxes, number: int) -> list[Written]:
+    def _feed(self, stream: Stream, placed: tuple[Placed, ...]) -> Feed:
+        places = tuple(slot_place(item) for item in placed)
+        packing, where = self.packed.get(stream, (None, None))
+        return Feed(stream, places, packing, where)
+
+    def loads(self, feeds: list[Feed], boxes: Boxes, number: int) -> list[Written]:
+        """The transfers that bring in what a step reads and its slots don't hold."""
         written: list[Written] = []
         for feed in feeds:
             key = tuple((value, boxes.get(value)) for value in feed.stream.values)
@@ -92,7 +100,7 @@ class TileEmitter:
                 written += self._load_boxes(feed, boxes, number)
         return written
 
-    def _load_block(self, feed: _Feed, boxes: Boxes, number: int) -> list[Written]:
+    def _load_block(self, feed: Feed, boxes: Boxes, number: int) -> list[Written]:
         assert feed.packing is not None
         assert feed.packed is not None
         block = feed.packing.block(boxes)
@@ -116,7 +124,7 @@ class TileEmitter:
             comment,
         )
 
-    def _load_boxes(self, feed: _Feed, boxes: Boxes, number: int) -> list[Written]:
+    def _load_boxes(self, feed: Feed, boxes: Boxes, number: int) -> list[Written]:
         written: list[Written] = []
         for value in feed.stream.values:
             whole = self.values(value)
@@ -135,7 +143,7 @@ class TileEmitter:
             )
         return written
 
-    def _step(self, feeds: list[_Feed], step: Step, boxes: Boxes, number: int) -> list[Written]:
+    def step(self, feeds: list[Feed], step: Step, boxes: Boxes, number: int) -> list[Written]:
         """The compute instruction of a step, and the store of its result where it is complete."""
         kernel = tile_kernel(self.work, step, boxes)
         reads = [self._operand(value, feeds, boxes) for value in kernel.parameters]
@@ -145,7 +153,7 @@ class TileEmitter:
         written = [self._compute(kernel, reads, result, boxes)]
         return written + (store if step.is_last else [])
 
-    def _operand(self, value: str, feeds: list[_Feed], boxes: Boxes) -> Access:
+    def _operand(self, value: str, feeds: list[Feed], boxes: Boxes) -> Access:
         if value == accumulator_name(self.work):
             return self._accumulator(boxes)
         for feed in feeds:
@@ -159,7 +167,7 @@ class TileEmitter:
         assert placed is not None
         value = self.work.seed.outputs[0]
         region = slot_region(SRAM, placed.address, DType.F32, boxes[value], self.work.layout(value))
-        return Access(_slot_place(placed), region)
+        return Access(slot_place(placed), region)
 
     def _result(self, step: Step, boxes: Boxes, number: int) -> tuple[Access, list[Written]]:
         """Where a step's result goes, and the store that takes it to DDR."""
@@ -168,7 +176,7 @@ class TileEmitter:
         target = box_region(whole.region, boxes[result])
         if not self.slots.results:
             return Access(whole.place, target), []
-        slot = _slot_place(self.slots.results[self.stores % len(self.slots.results)])
+        slot = slot_place(self.slots.results[self.stores % len(self.slots.results)])
         region = slot_region(
             SRAM,
             slot.address,
@@ -209,9 +217,11 @@ class TileEmitter:
         return Written(instruction, tuple(access.place for access in reads), (result.place,))
 
 
-def _slot_place(placed: Placed) -> Place:
+def slot_place(placed: Placed) -> Place:
+    """A slot as a place that instructions touch."""
     request = placed.request
-    return Place(request.name, SRAM, placed.address, request.size_bytes, Lifetime.EPHEMERAL)
+    size, lifetime = request.size_bytes, Lifetime.EPHEMERAL
+    return Place(request.name, SRAM, placed.address, size, lifetime, is_slot=True)
 
 
 def _opcode(work: Workload) -> Opcode:

@@ -5,51 +5,80 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
+from stages.compiler.memory.cascades import cascade_tile, place_cascade, widened
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
-from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
+from stages.compiler.memory.offsets import (
+    Arena,
+    Placed,
+    Request,
+    largest_first,
+    place_low,
+    place_within,
+)
+from stages.compiler.memory.residency import choose_residents
+from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.support import placement_alignment
-from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
+from stages.compiler.tiling.catalogue import Catalogue
+from stages.compiler.tiling.search import (
+    Priced,
+    Search,
+    accumulator_bytes,
+    exact_slots,
+    stream_slots,
+    tile_result_slots,
+)
 from stages.compiler.tiling.streams import Stream, dependencies, streams
-from stages.compiler.tiling.workload import Workload, workload
+from stages.compiler.tiling.weighing import weighed_tile
+from stages.compiler.tiling.workload import Workload, work_signature, workload
 from stages.errors import DoesNotFitError
+from stages.hardware.cost import transfer_cost
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
+from stages.recipe.explanation import Weighed
+from stages.recipe.graph import Operator
 
 _TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 _SHRINK = 7 / 8
-_ROOM_SHARE = 0.4  # of the SRAM that residency leaves to the tiles of each group, where they ask
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """Where the tiles of one group lie: addresses of each stream's slots, of the result's slots
-    and of the accumulator (an empty tuple and None where there are none)."""
-
-    streams: tuple[tuple[Stream, tuple[Placed, ...]], ...]
-    results: tuple[Placed, ...]
-    accumulator: Placed | None
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory decisions that the plan is emitted from. `roots` maps views to their storage."""
+    """The memory decisions that the plan is emitted from. `roots` maps views to their storage,
+    `cascades` goes by the name of each one's first group, `cycles` are estimates by group number,
+    and `resident` are the storages that lie whole in the SRAM."""
 
     roots: Mapping[str, str]
     works: Mapping[str, Workload]
     slots: Mapping[str, Slots]
+    cascades: Mapping[str, PlacedCascade]
+    cycles: Mapping[int, int]
+    resident: Mapping[str, Storage]
 
 
 @dataclass(slots=True)
 class Assignment:
-    """Finds residency, tiles and addresses for a draft whose groups are final."""
+    """Finds residency, tiles and addresses for a draft whose groups are final, or, given
+    `cascades`, places for them among the residents `kept`."""
 
     draft: Draft
     spec: HardwareSpec
+    cascades: tuple[Striped, ...] = ()
+    kept: frozenset[str] = frozenset()
     works: dict[int, Workload] = field(default_factory=dict)
     memo: dict[object, Priced | None] = field(default_factory=dict)
     searches: dict[object, Search] = field(default_factory=dict)
+    catalogues: dict[int, Catalogue] = field(default_factory=dict)
+    signatures: dict[int, int] = field(default_factory=dict)
+    kinds: dict[object, int] = field(default_factory=dict)
+    operators: Mapping[str, Operator] = field(default_factory=dict)
+
+    def beside(self, cascades: tuple[Striped, ...], kept: frozenset[str]) -> Assignment:
+        """The same draft with some of its groups in cascades, among these residents: what was
+        searched isn't searched again."""
+        return replace(self, cascades=cascades, kept=kept)
 
     def run(self) -> tuple[Draft, Memory]:
         """The draft with tiles and allocations, and where its tiles lie.
@@ -57,15 +86,19 @@ class Assignment:
         Raises:
             DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
         """
-        operators = {op.name: op for op in self.draft.graph.operators}
+        self.operators = {op.name: op for op in self.draft.graph.operators}
         self.works = {
-            number: workload(self.draft, group, operators)
+            number: workload(self.draft, group, self.operators)
             for number, group in enumerate(self.draft.recipe.groups)
             if group.engine in _TILED
         }
         roots = view_roots(self.draft)
         stores = storages(self.draft, roots)
-        resident = self._choose_residents(stores, roots)
+        if self.cascades:
+            stores = widened(stores, self.cascades)
+            resident = {root: item for root, item in stores.items() if root in self.kept}
+        else:
+            resident = self._choose_residents(stores, roots)
         while True:
             placed = self._try(resident, stores, roots)
             if isinstance(placed, _Solution):
@@ -75,46 +108,83 @@ class Assignment:
     def _choose_residents(
         self, stores: Mapping[str, Storage], roots: Mapping[str, str]
     ) -> dict[str, Storage]:
-        """Values to keep in the SRAM: the most traffic saved for each byte and group first."""
+        """Values to keep in the SRAM: those that make the whole cheapest by estimate."""
         capacity = self._capacity()
-        count = len(self.draft.recipe.groups)
-        room = [self._room(number) for number in range(count)]
         tables = {roots[table] for work in self.works.values() for table in work.tables}
         candidates = [
             item
             for item in stores.values()
-            if not item.crosses and item.root not in tables and 0 < item.size_bytes <= capacity // 2
+            if not item.crosses and item.root not in tables and 0 < item.size_bytes <= capacity
         ]
-        chosen: dict[str, Storage] = {}
-        for item in sorted(candidates, key=_worth, reverse=True):
-            span = range(item.start, item.stop)
-            if all(room[number] >= item.size_bytes for number in span):
-                chosen[item.root] = item
-                for number in span:
-                    room[number] -= item.size_bytes
-        return chosen
+        touched = {
+            number: {value: roots[value] for value in (*work.operands, work.result)}
+            for number, work in self.works.items()
+        }
 
-    def _room(self, number: int) -> int:
-        """Bytes that residents may take while a group runs."""
-        capacity = self._capacity()
-        if number not in self.works:
-            return capacity
-        smallest = self._search(number, frozenset(), None)
-        best = self._search(number, frozenset(), capacity)
-        if smallest is None or best is None:
+        def cost(number: int, resident: frozenset[str], room_bytes: int) -> int | None:
+            if number not in touched:
+                return self._moving_cycles(number, resident, roots)
+            held = frozenset(value for value, root in touched[number].items() if root in resident)
+            return self._searched(number, held).least_cycles(room_bytes)
+
+        count = len(self.draft.recipe.groups)
+        found = choose_residents(candidates, count, capacity, cost)
+        return dict(found.kept) if found is not None else {}
+
+    def _moving_cycles(
+        self, number: int, resident: frozenset[str], roots: Mapping[str, str]
+    ) -> int:
+        """Cycles of a group that DMA does alone; 0 for others."""
+        group = self.draft.recipe.groups[number]
+        if group.engine is not Engine.DMA:
             return 0
-        wish = min(best.sram_bytes, int(capacity * _ROOM_SHARE))
-        return capacity - max(smallest.sram_bytes, wish)
+        operator = self.operators[group.operators[0]]
+        types, spec = self.draft.graph.types, self.spec
+        result = operator.outputs[0]
+        target = SRAM if roots[result] in resident else DDR
+        total = 0
+        for value in operator.operands:
+            source = SRAM if roots[value] in resident else DDR
+            size = min(types[value].size_bytes, types[result].size_bytes)
+            total += transfer_cost(spec, size, size, source, target).channel_cycles
+        return total
+
+    def least_cycles(self, number: int, resident: frozenset[str], alive_bytes: int) -> int | None:
+        """Estimated cycles of a group beside residents of that many bytes, `resident` among what it
+        touches; None where no tile fits."""
+        return self._searched(number, resident).least_cycles(self._capacity() - alive_bytes)
+
+    def _searched(self, number: int, resident: frozenset[str]) -> Search:
+        """The search of a group, shared by layers that repeat."""
+        work = self.works[number]
+        key = (self._signature(number), self._renamed(number, resident))
+        search = self.searches.get(key)
+        if search is None:
+            signature = key[0]
+            catalogue = self.catalogues.get(signature)
+            if catalogue is None:
+                catalogue = self.catalogues[signature] = Catalogue(work, self.spec)
+            ours = catalogue.work
+            names = dict(zip(work.names, ours.names, strict=True))
+            same = frozenset(names[value] for value in resident)
+            search = self.searches[key] = Search(ours, self.spec, same, catalogue)
+        return search
+
+    def _signature(self, number: int) -> int:
+        """A number for what the search of a group depends on, residents apart."""
+        if number not in self.signatures:
+            signature = work_signature(self.works[number], frozenset())
+            self.signatures[number] = self.kinds.setdefault(signature, len(self.kinds))
+        return self.signatures[number]
+
+    def _renamed(self, number: int, resident: frozenset[str]) -> tuple[bool, ...]:
+        return tuple(value in resident for value in self.works[number].names)
 
     def _search(self, number: int, resident: frozenset[str], budget: int | None) -> Priced | None:
-        """A memoised search: layers that repeat are searched once."""
-        work = self.works[number]
-        signature = _signature(work, resident)
-        key = (signature, budget)
+        """A memoised search; without a budget, the smallest tile."""
+        search = self._searched(number, resident)
+        key = (id(search), budget)
         if key not in self.memo:
-            search = self.searches.get(signature)
-            if search is None:
-                search = self.searches[signature] = Search(work, self.spec, resident)
             self.memo[key] = search.smallest() if budget is None else search.cheapest(budget)
         return self.memo[key]
 
@@ -129,15 +199,25 @@ class Assignment:
         requests = [
             Request(item.root, item.size_bytes, item.start, item.stop) for item in resident.values()
         ]
-        fixed = {}
-        for request in largest_first(requests):
-            placed = arena.place(request)
-            if placed is None:
-                return request.start
-            fixed[request.name] = placed
+        homeless = place_within(arena, requests)
+        if homeless is not None:
+            return homeless.start
+        fixed = {placed.request.name: placed for placed in arena.placed}
         solution = _Solution(fixed)
+        cascaded = {
+            number: item
+            for item in self.cascades
+            for number in range(item.chain.start, item.chain.stop)
+        }
+        whole = frozenset(value for value, root in roots.items() if root in resident)
         for number in self.works:
-            if not self._place_tiles(number, arena, resident, roots, solution):
+            if (striped := cascaded.get(number)) is not None:
+                if number == striped.chain.start:
+                    placed_cascade = place_cascade(striped, whole, arena, self.spec)
+                    if placed_cascade is None:
+                        return number
+                    solution.cascades.append(placed_cascade)
+            elif not self._place_tiles(number, arena, resident, roots, solution):
                 return number
         return solution
 
@@ -165,6 +245,10 @@ class Assignment:
             slots = _place_slots(work, priced.tile, held, arena, number, self.spec)
             if slots is not None:
                 solution.tiles[number] = priced.tile
+                solution.cycles[number] = priced.cycles
+                solution.weighed[number] = weighed_tile(
+                    self._searched(number, held), budget, priced
+                )
                 solution.slots[work.group.name] = slots
                 return True
             budget = min(int(budget * _SHRINK), priced.sram_bytes - 1)
@@ -213,6 +297,11 @@ class Assignment:
     def _finish(
         self, solution: _Solution, stores: Mapping[str, Storage], roots: Mapping[str, str]
     ) -> tuple[Draft, Memory]:
+        for item in solution.cascades:
+            chain = item.striped.chain
+            for place, work in enumerate(chain.works):
+                solution.tiles[chain.start + place] = cascade_tile(item.striped, place)
+                solution.slots[work.group.name] = item.slots[work.group.name]
         groups = tuple(
             replace(group, tile=solution.tiles.get(number))
             for number, group in enumerate(self.draft.recipe.groups)
@@ -220,6 +309,12 @@ class Assignment:
         allocations = {
             root: _allocation(placed, SRAM, Lifetime.SCOPED)
             for root, placed in solution.residents.items()
+        }
+        allocations |= {
+            value: _allocation(placed, SRAM, Lifetime.EPHEMERAL)
+            for item in solution.cascades
+            for value, placed in item.buffers.items()
+            if value in item.striped.chain.held
         }
         allocations |= self._ddr_allocations(
             [item for item in stores.values() if item.root not in solution.residents], roots
@@ -229,9 +324,24 @@ class Assignment:
             for value in self.draft.graph.types
             if roots[value] in allocations
         }
-        recipe = replace(self.draft.recipe, groups=groups, allocations=ordered)
+        cascades = {item.striped.chain.works[0].group.name: item for item in solution.cascades}
+        recipe = replace(
+            self.draft.recipe,
+            groups=groups,
+            allocations=ordered,
+            cascades=tuple(item.striped.decision() for item in cascades.values()),
+        )
         works = {work.group.name: work for work in self.works.values()}
-        return replace(self.draft, recipe=recipe), Memory(roots, works, solution.slots)
+        memory = Memory(
+            roots,
+            works,
+            solution.slots,
+            cascades,
+            solution.cycles,
+            {root: stores[root] for root in solution.residents},
+        )
+        explained = replace(self.draft, recipe=recipe).with_weighed(solution.weighed.values())
+        return explained, memory
 
     def _ddr_allocations(
         self, stores: Iterable[Storage], roots: Mapping[str, str]
@@ -246,18 +356,19 @@ class Assignment:
             whole = item.root in ends
             start, stop = (0, max(count, 1)) if whole else (item.start, item.stop)
             requests[item.root] = Request(item.root, item.size_bytes, start, stop)
+        request = place_low(arena, list(requests.values()))
+        if request is not None:
+            raise DoesNotFitError(
+                f"value %{request.name}: {request.size_bytes} B find no place in the "
+                f"{ddr.size_bytes} B of ddr at group {request.start}",
+                where=f"groups [{request.start}, {request.stop})",
+                hint="raise `memory.ddr.size` in the hardware spec, or lower the batch",
+            )
         found = {}
-        for request in largest_first(list(requests.values())):
-            placed = arena.place(request)
-            if placed is None:
-                raise DoesNotFitError(
-                    f"value %{request.name}: {request.size_bytes} B find no place in the "
-                    f"{ddr.size_bytes} B of ddr at group {request.start}",
-                    where=f"groups [{request.start}, {request.stop})",
-                    hint="raise `memory.ddr.size` in the hardware spec, or lower the batch",
-                )
-            lifetime = Lifetime.LONG_LIVED if request.name in ends else Lifetime.SCOPED
-            found[request.name] = _allocation(placed, DDR, lifetime)
+        for placed in arena.placed:
+            name = placed.request.name
+            lifetime = Lifetime.LONG_LIVED if name in ends else Lifetime.SCOPED
+            found[name] = _allocation(placed, DDR, lifetime)
         return found
 
     def _capacity(self) -> int:
@@ -273,6 +384,9 @@ class _Solution:
     residents: dict[str, Placed]
     tiles: dict[int, Tile] = field(default_factory=dict)
     slots: dict[str, Slots] = field(default_factory=dict)
+    cycles: dict[int, int] = field(default_factory=dict)
+    cascades: list[PlacedCascade] = field(default_factory=list)
+    weighed: dict[int, Weighed] = field(default_factory=dict)
 
 
 def _place_slots(
@@ -296,13 +410,9 @@ def _place_slots(
             wanted.append((stream, Request(name, size, number, number + 1, from_top)))
 
     for index, stream in enumerate(moved):
-        loads = _distinct_loads(work, tile, stream)
-        ask(stream, f"operand{index}", sizes[stream], min(2, loads))
-    tiles = 1
-    for extent, full in zip(tile.extents, work.result_type.shape, strict=True):
-        tiles *= -(-full // extent) if extent else 1
+        ask(stream, f"operand{index}", sizes[stream], stream_slots(work, tile, stream))
     if work.result not in resident:
-        ask(None, "result", result_bytes, min(2, tiles))
+        ask(None, "result", result_bytes, tile_result_slots(work, tile))
     if tile.reduction and tile.reduction < work.reduction_extent:
         ask(None, "accumulator", accumulator_bytes(work, tile.extents), 1)
     order = largest_first([request for _, request in wanted])
@@ -322,15 +432,6 @@ def _place_slots(
     )
 
 
-def _distinct_loads(work: Workload, tile: Tile, stream: Stream) -> int:
-    """1 where a stream is loaded once for the whole group, else more."""
-    shape = work.result_type.shape
-    cut = {axis for axis, extent in enumerate(tile.extents) if extent < shape[axis]}
-    if tile.reduction and tile.reduction < work.reduction_extent:
-        cut.add(-1)
-    return 2 if cut & stream.axes else 1
-
-
 def _worth(item: Storage) -> tuple[float, int, str]:
     """Traffic saved for each group that a resident blocks; larger is better."""
     saved = 1 + len(item.readers)
@@ -342,26 +443,3 @@ def _allocation(placed: Placed, memory: str, lifetime: Lifetime) -> Allocation:
     return Allocation(
         memory, placed.address, request.size_bytes, lifetime, request.start, request.stop
     )
-
-
-def _signature(work: Workload, resident: frozenset[str]) -> object:
-    """What a search depends on, names left out: equal layers are searched once."""
-    numbers: dict[str, int] = {}
-    for member in work.members:
-        for value in (*member.inputs, *member.outputs):
-            numbers.setdefault(value, len(numbers))
-    operators = tuple(
-        (
-            member.kind,
-            tuple(numbers[value] for value in member.inputs),
-            tuple(numbers[value] for value in member.outputs),
-            tuple(sorted(member.attributes.items())),
-        )
-        for member in work.members
-    )
-    facts = tuple(
-        (str(work.types[value]), work.layout(value), value in work.constants, value in resident)
-        for value in numbers
-        if value
-    )
-    return operators, facts, work.group.engine

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from stages.compiler.draft import Draft
 from stages.recipe.decisions import Engine
-from stages.recipe.graph import Operator
+from stages.recipe.graph import Attribute, Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,74 @@ class Storage:
     crosses: bool
 
 
+def view_operators(draft: Draft) -> dict[str, Operator]:
+    """For each value that is a view, the operator that tells where it lies in another one.
+
+    Most views lie in what they are made from. A transpose behind a group that makes its operand
+    is written in place instead: the operand lies in the result, by the inverse permutation. So do
+    the operands of a concatenation, each at its place.
+    """
+    operators = {op.name: op for op in draft.graph.operators}
+    consumers = draft.graph.consumers()
+    made = {
+        operators[group.operators[-1]].outputs[0]
+        for group in draft.recipe.groups
+        if group.engine in (Engine.TENSOR_CORE, Engine.VECTOR)
+    }
+    found: dict[str, Operator] = {}
+    for group in draft.recipe.groups:
+        for name in group.operators if group.engine is Engine.NONE else ():
+            operator = operators[name]
+            if operator.kind is Kind.CONCAT:
+                pieces = concat_slices(operator, draft.graph.types)
+                found |= {piece.outputs[0]: piece for piece in pieces}
+                continue
+            (source, *_), (result, *_) = operator.inputs, operator.outputs
+            alone = len(consumers[source]) == 1 and source not in draft.graph.outputs
+            if operator.kind is Kind.TRANSPOSE and source in made and alone:
+                found[source] = inverse_transpose(operator)
+            else:
+                found[result] = operator
+    return found
+
+
+def inverse_transpose(operator: Operator) -> Operator:
+    """The transpose that makes the operand of a transpose of its result."""
+    permutation = operator.integers("permutation")
+    inverse = tuple(permutation.index(axis) for axis in range(len(permutation)))
+    attributes: dict[str, Attribute] = {"permutation": inverse}
+    return Operator(
+        operator.name, Kind.TRANSPOSE, operator.outputs, operator.inputs[:1], attributes
+    )
+
+
+def concat_slices(operator: Operator, types: Mapping[str, TensorType]) -> list[Operator]:
+    """For each operand of a concatenation, the slice that makes it of the result."""
+    axis, (result,) = operator.integer("axis"), operator.outputs
+    shape = types[result].shape
+    pieces = []
+    start = 0
+    for value in operator.operands:
+        stop = start + types[value].shape[axis]
+        attributes: dict[str, Attribute] = {
+            "starts": tuple(start if place == axis else 0 for place in range(len(shape))),
+            "stops": tuple(stop if place == axis else full for place, full in enumerate(shape)),
+            "steps": (1,) * len(shape),
+        }
+        pieces.append(Operator(operator.name, Kind.SLICE, (result,), (value,), attributes))
+        start = stop
+    return pieces
+
+
 def view_roots(draft: Draft) -> dict[str, str]:
     """For every value, the value whose storage it shares (itself unless it is a view)."""
-    operators = {op.name: op for op in draft.graph.operators}
-    roots = {value: value for value in draft.graph.types}
-    for group in draft.recipe.groups:
-        if group.engine is Engine.NONE:
-            for name in group.operators:
-                operator = operators[name]
-                roots[operator.outputs[0]] = roots[operator.inputs[0]]
+    views = view_operators(draft)
+    roots: dict[str, str] = {}
+    for value in draft.graph.types:
+        root = value
+        while root in views:
+            root = views[root].inputs[0]
+        roots[value] = root
     return roots
 
 
@@ -54,10 +115,10 @@ def storages(draft: Draft, roots: Mapping[str, str]) -> dict[str, Storage]:
             if group.engine is Engine.HOST:
                 crosses.add(roots[value])
         for value in _left(members, consumers, graph.outputs):
-            if roots[value] == value:
-                producer[value] = number
+            if group.engine is not Engine.NONE:
+                producer.setdefault(roots[value], number)
                 if group.engine is Engine.HOST:
-                    crosses.add(value)
+                    crosses.add(roots[value])
     count = len(draft.recipe.groups)
     ends = {roots[value] for value in graph.outputs}
     found = {}

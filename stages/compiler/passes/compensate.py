@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.exact import factor_bits, on_grid
 from stages.compiler.support import device_type, refusal
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph, Operator
@@ -18,7 +20,10 @@ from stages.recipe.window import Window
 from stages.tensors import Array, DType, Shape, TensorType
 
 _Doubles = NDArray[np.float64]
+_Singles = NDArray[np.float32]
 _MEAN_BITS = 16
+_ROWS = 64
+_CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +31,9 @@ class CompensateRounding:
     """Adds `(w - f16(w)) . mean(x)` to the bias of each contraction (Nagel et al., "Data-Free
     Quantization Through Weight Equalization and Bias Correction", 2019, section 4.2).
 
-    `sample` feeds the graph once, in f64: a mean is the same on every machine but for its last
-    bits, which are dropped. Behind an operator that only the host knows nothing is corrected.
+    `sample` feeds the graph once, in f64, with products that no order of their sums can change
+    (see `_exact_products`); the last bits of a mean are dropped, so that another processor's `exp`
+    doesn't show. Behind an operator that only the host knows nothing is corrected.
     """
 
     sample: Mapping[str, Array]
@@ -72,14 +78,17 @@ def _means(
 ) -> Iterator[tuple[Operator, _Doubles]]:
     """Each contraction to be corrected, with the mean of what its weights multiply."""
     values: dict[str, Array] = {name: _doubled(sample[name]) for name in graph.inputs}
-    values |= {name: _doubled(data) for name, data in constants.items()}
+    values |= constants  # wide ones; each is made f64 where it is read
     last_use = {name: op.name for op in graph.operators for name in op.operands}
+    corrected = [op.name for op in graph.operators if _weights(op, constants) is not None]
     for operator in graph.operators:
         if any(name not in values for name in operator.operands):
             continue
         if _weights(operator, constants) is not None:
             x = np.asarray(values[operator.inputs[0]], np.float64)
             yield operator, _rounded(_mean(operator, x, values[operator.inputs[1]].shape))
+        if operator.name == corrected[-1]:
+            return
         if operator.kind is not Kind.HOST_CALL:
             values.update(_evaluated(operator, graph, values))
         for name in set(operator.operands):
@@ -91,9 +100,35 @@ def _evaluated(
     operator: Operator, graph: Graph, values: Mapping[str, Array]
 ) -> Iterator[tuple[str, Array]]:
     operands = [values[name] if name else None for name in operator.inputs]
+    if operator.kind is Kind.GATHER:  # a whole table in f64 would be made for a few of its rows
+        results = evaluate(operator, operands, _types_as(operator, graph, operands))
+        return zip(operator.outputs, map(_doubled, results), strict=True)
+    if operator.kind in _CONTRACTIONS:
+        operands = [*_exact_products(operator, operands), *operands[2:]]
+    doubled = [_doubled(data) if data is not None else None for data in operands]
     types = [_double_type(graph.types[name]) for name in operator.outputs]
-    results = evaluate(operator, operands, types)
-    return zip(operator.outputs, results, strict=True)
+    return zip(operator.outputs, evaluate(operator, doubled, types), strict=True)
+
+
+def _types_as(
+    operator: Operator, graph: Graph, operands: Sequence[Array | None]
+) -> list[TensorType]:
+    """The type of what is gathered: that of the table as it is held."""
+    (name,), table = operator.outputs, operands[0]
+    assert table is not None
+    return [TensorType(DType.of(table.dtype), graph.types[name].shape)]
+
+
+def _exact_products(operator: Operator, operands: Sequence[Array | None]) -> list[Array]:
+    """Both factors on grids so coarse that no order of a sum changes it (see `factor_bits`). A mean
+    keeps fewer bits than they do."""
+    x, weights = operands[:2]
+    assert x is not None
+    assert weights is not None
+    length = x.shape[-1] if operator.kind is Kind.MATMUL else max(x.shape[1], 1)
+    taps = prod(weights.shape[2:]) if operator.kind is not Kind.MATMUL else 1
+    bits = factor_bits(length * taps)
+    return [on_grid(x, bits), on_grid(weights, bits)]
 
 
 def _doubled(data: Array) -> Array:
@@ -137,9 +172,9 @@ def _rounded(mean: _Doubles) -> _Doubles:
 
 def _correct(operator: Operator, mean: _Doubles, editor: GraphEditor) -> None:
     weights = editor.constants[operator.inputs[1]]
-    exact = np.asarray(weights, np.float64)
-    with np.errstate(over="ignore"):
-        lost = exact - weights.astype(np.float16).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Exact in f32: what rounding to f16 takes from an f32 fits into one.
+        lost = np.asarray(weights - weights.astype(np.float16).astype(np.float32), np.float32)
     if not np.isfinite(lost).all() or not np.isfinite(mean).all():
         return
     missing = _missing(operator, lost, mean)
@@ -153,11 +188,20 @@ def _correct(operator: Operator, mean: _Doubles, editor: GraphEditor) -> None:
     editor.put(replace(operator, inputs=(*operator.inputs[:2], name)))
 
 
-def _missing(operator: Operator, lost: _Doubles, mean: _Doubles) -> _Doubles:
-    """What rounding takes from the mean of each output channel."""
+def _missing(operator: Operator, lost: _Singles, mean: _Doubles) -> _Doubles:
+    """What rounding takes from the mean of each output channel, summed in numpy's own order, some
+    rows at a time: all of them in f64 would be twice the weights."""
     if operator.kind is Kind.MATMUL:
-        return np.asarray((mean[:, None] * lost).sum(axis=0), np.float64)
+        total = np.zeros(lost.shape[1])
+        for start in range(0, lost.shape[0], _ROWS):
+            rows = slice(start, start + _ROWS)
+            total += (mean[rows, None] * lost[rows]).sum(axis=0)
+        return total
     groups = operator.integer("group")
     by_tap = lost.reshape(lost.shape[0], -1)
-    inputs = mean.reshape(groups, -1).repeat(lost.shape[0] // groups, axis=0)
-    return np.asarray((by_tap * inputs).sum(axis=1), np.float64)
+    inputs = mean.reshape(groups, -1)
+    share = lost.shape[0] // groups
+    found = np.empty(lost.shape[0])
+    for channel in range(lost.shape[0]):
+        found[channel] = (by_tap[channel] * inputs[channel // share]).sum()
+    return found

@@ -10,6 +10,7 @@ from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.support import POINTWISE, device_type, engine_of, refusal
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
+from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, Shape, TensorType
@@ -43,27 +44,31 @@ class PrivatizeDequantize:
 @dataclass(frozen=True, slots=True)
 class Fuse:
     """Grows a group from each operator: the dequantizes it reads, itself, and the pointwise
-    operators after it, as far as the engine's output stage and the operator list allow."""
+    operators after it, as far as the engine's output stage and the operator list allow. `follow`
+    are the kinds that may join behind another operator."""
 
+    follow: frozenset[Kind] = POINTWISE
     name: str = "fuse"
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Cover the graph with groups, in an order that dataflow allows."""
-        grower = _Grower(draft.graph, spec)
+        grower = _Grower(draft.graph, spec, self.follow)
         seeds = [op for op in draft.graph.operators if op.kind is not Kind.DEQUANTIZE]
         leftovers = [op for op in draft.graph.operators if op.kind is Kind.DEQUANTIZE]
         groups: list[Group] = []
         for operator in [*seeds, *leftovers]:
             if operator.name not in grower.claimed:
-                groups.append(grower.grow(operator))
-        return in_dataflow_order(draft, groups)
+                groups.append(grower.dot_product(operator) or grower.grow(operator))
+        return in_dataflow_order(draft, groups).with_weighed(grower.weighed)
 
 
 class _Grower:
-    def __init__(self, graph: Graph, spec: HardwareSpec) -> None:
+    def __init__(self, graph: Graph, spec: HardwareSpec, follow: frozenset[Kind]) -> None:
         self.graph = graph
         self.spec = spec
+        self.follow = follow
         self.claimed: set[str] = set()
+        self.weighed: list[Weighed] = []
         self.producers = graph.producers()
         self.consumers = graph.consumers()
         self.place = {op.name: place for place, op in enumerate(graph.operators)}
@@ -78,48 +83,111 @@ class _Grower:
             types = [self.graph.types[name] for name in seed.operands]
             result = self.graph.types[seed.outputs[0]]
             return self._claim(seed, [seed], engine, refusal(seed, types, result, self.spec))
-        chain = self._chain(seed, engine)
-        reason = ""
+        chain, end = self._chain(seed, engine)
+        reason, refused = "", list[Alternative]()
         for length in range(len(chain), 0, -1):
             members = self._with_feeders(chain[:length])
             prologue = self._prologue(members)
             reason = self._refusal(members, prologue)
             if not reason:
+                self._explain(seed, members, refused, end)
                 return self._claim(seed, [*prologue, *members], engine, "")
+            refused.append(Alternative(_chain_name(members), None, reason))
         bare = self._refusal([seed], [])
         if not bare:
             return self._claim(seed, [seed], engine, "")
         return self._claim(seed, [seed], Engine.HOST, reason if self._prologue([seed]) else bare)
 
+    def dot_product(self, product: Operator) -> Group | None:
+        """A product with the sum that alone reads it, and what follows: nothing of the product is
+        stored. One operand of it must be as large as it is: what the unit reads is its price."""
+        if product.kind is not Kind.MUL or product.outputs[0] in self.graph.outputs:
+            return None
+        readers = self.consumers[product.outputs[0]]
+        shape = self.graph.types[product.outputs[0]].shape
+        if len(readers) != 1 or readers[0].kind is not Kind.REDUCE_SUM:
+            return None
+        (total,) = readers
+        whole = any(self.graph.types[value].shape == shape for value in product.operands)
+        on_vector = all(engine_of(op, self.spec) is Engine.VECTOR for op in (product, total))
+        summed = [self._type(value) for value in total.outputs]
+        if not (whole and on_vector) or total.name in self.claimed:
+            return None
+        if refusal(total, summed, summed[0], self.spec):
+            return None
+        factors = self._with_feeders([product])
+        chain, end = self._chain(total, Engine.VECTOR)
+        refused: list[Alternative] = []
+        for length in range(len(chain), 0, -1):
+            members = [*factors, *chain[:length]]
+            prologue = self._prologue(members)
+            reason = self._refusal(members, prologue)
+            refused.append(Alternative(_chain_name(members), None, reason))
+            if not reason:
+                self._explain(total, members, refused[:-1], end)
+                return self._claim(total, [*prologue, *members], Engine.VECTOR, "")
+        return None
+
     def _claim(
         self, seed: Operator, members: Sequence[Operator], engine: Engine, reason: str
     ) -> Group:
         self.claimed.update(member.name for member in members)
+        if engine is Engine.HOST:
+            wanted = engine_of(seed, self.spec)
+            others = () if wanted is engine else (Alternative(wanted, None, reason),)
+            host = Alternative(Engine.HOST, None, "takes every operator")
+            self.weighed.append(Weighed(seed.name, "engine", (*others, host), engine, reason))
         return Group(seed.name, tuple(member.name for member in members), engine, reason)
 
-    def _chain(self, seed: Operator, engine: Engine) -> list[Operator]:
-        """The seed and the pointwise operators that could act on its result."""
+    def _explain(
+        self,
+        seed: Operator,
+        members: Sequence[Operator],
+        refused: Sequence[Alternative],
+        end: str,
+    ) -> None:
+        """Keep why the group ends where it does."""
+        chosen = _chain_name(members)
+        bound = refused[-1].remark if refused else end
+        alternatives = (Alternative(chosen, None, "the longest that runs as one"), *refused)
+        self.weighed.append(Weighed(seed.name, "fusion", alternatives, chosen, bound))
+
+    def _chain(self, seed: Operator, engine: Engine) -> tuple[list[Operator], str]:
+        """The seed and the pointwise operators that could act on its result; why no more can."""
         chain = [seed]
         if len(seed.outputs) != 1:
-            return chain
+            return chain, f"{seed.kind} has {len(seed.outputs)} results"
         while True:
             value = chain[-1].outputs[0]
             readers = self.consumers[value]
-            if len(readers) != 1 or value in self.graph.outputs:
-                return chain
+            if value in self.graph.outputs:
+                return chain, f"%{value} is an output of the model"
+            if len(readers) != 1:
+                return chain, f"%{value} is read by {len(readers)} operators"
             (reader,) = readers
-            operands = {name for member in [*chain, reader] for name in member.operands}
-            if (
-                reader.name in self.claimed
-                or reader.kind not in POINTWISE
-                or reader.kind is Kind.DEQUANTIZE
-                or self.graph.types[reader.outputs[0]].shape != self.graph.types[value].shape
-                or not self._can_follow(reader, engine)
-                or not self._can_pass_on(chain[-1], reader, engine)
-                or len(operands) > _MAX_OPERANDS + len(chain)
-            ):
-                return chain
+            end = self._end(chain, reader, engine)
+            if end:
+                return chain, end
             chain.append(reader)
+
+    def _end(self, chain: Sequence[Operator], reader: Operator, engine: Engine) -> str:
+        """Why a reader can't act on the result of a chain in the same group; empty where it can."""
+        value = chain[-1].outputs[0]
+        what = f"{reader.name} ({reader.kind})"
+        if reader.name in self.claimed:
+            return f"{what} is in another group"
+        if reader.kind not in self.follow or reader.kind is Kind.DEQUANTIZE:
+            return f"{what} doesn't act element by element on a result"
+        if self.graph.types[reader.outputs[0]].shape != self.graph.types[value].shape:
+            return f"{what} changes the shape"
+        if not self._can_follow(reader, engine):
+            return f"{what} isn't in what the {engine} of {self.spec.name} does to its results"
+        if not self._can_pass_on(chain[-1], reader, engine):
+            return f"the output stage of {self.spec.name} ends with {chain[-1].kind}"
+        operands = {name for member in [*chain, reader] for name in member.operands}
+        if len(operands) > _MAX_OPERANDS + len(chain):
+            return f"with {what} the group would read more than {_MAX_OPERANDS} operands"
+        return ""
 
     def _can_follow(self, reader: Operator, engine: Engine) -> bool:
         if engine is Engine.TENSOR_CORE:
@@ -156,7 +224,7 @@ class _Grower:
         """Whether an operator may join the pointwise group that reads it."""
         (value,) = feeder.outputs[:1]
         return (
-            feeder.kind in POINTWISE - {Kind.DEQUANTIZE, Kind.QUANTIZE, Kind.CAST}
+            feeder.kind in self.follow - {Kind.DEQUANTIZE, Kind.QUANTIZE, Kind.CAST}
             and feeder.name not in self.claimed
             and value not in self.graph.outputs
             and self.graph.types[value].shape == shape
@@ -200,7 +268,7 @@ class _Grower:
             types = [
                 quantised.get(value) or self._type(value)
                 for value in _data_operands(member)
-                if value not in inside
+                if value not in inside and not (quantised and self._travels(member, value))
             ]
             if member is seed:
                 reason = refusal(seed, types, result, self.spec)
@@ -211,11 +279,22 @@ class _Grower:
                 return reason
         return ""
 
+    def _travels(self, member: Operator, value: str) -> bool:
+        """Whether an operand is a constant that goes with the instruction, as scales do."""
+        listed = self.spec.operators.get(member.kind)
+        constant = value not in self.producers and value not in self.graph.inputs
+        return listed is not None and constant and self._type(value).dtype in listed.constant_dtypes
+
     def _own_dtypes(self, seed: Operator) -> frozenset[DType]:
         return self.spec.operators[seed.kind].dtypes
 
     def _type(self, value: str) -> TensorType:
         return device_type(self.graph.types[value], self.spec)
+
+
+def _chain_name(members: Sequence[Operator]) -> str:
+    """What runs as one, for example `conv+relu`."""
+    return "+".join(member.kind for member in members)
 
 
 def _data_operands(member: Operator) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from stages.compiler.support import (
 )
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
+from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
@@ -52,6 +53,7 @@ class _Retyping:
     groups: list[Group] = field(default_factory=list)
     casts: dict[tuple[str, DType], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    weighed: list[Weighed] = field(default_factory=list)
 
     def run(self) -> Draft:
         graph = self.draft.graph
@@ -80,6 +82,20 @@ class _Retyping:
             names = self._with_host_casts(retyped)
         self.operators.update((member.name, member) for member in retyped)
         self.groups.append(replace(group, operators=tuple(names)))
+        self._explain(group, retyped)
+
+    def _explain(self, group: Group, members: list[Operator]) -> None:
+        """Keep why a group's result has another type than the model gave it."""
+        value = members[-1].outputs[0]
+        own, chosen = self.draft.graph.types[value].dtype, self.types[value].dtype
+        if own is chosen:
+            return
+        bound = f"{chosen} is the float in which {self.spec.name} computes fastest"
+        alternatives = (
+            Alternative(str(chosen), None),
+            Alternative(str(own), None, "the model's own; only the host computes in it"),
+        )
+        self.weighed.append(Weighed(group.name, "precision", alternatives, str(chosen), bound))
 
     def _operand(self, value: str, member: Operator, group: Group) -> str:
         """The name under which a group reads a value in the type that it wants."""
@@ -146,13 +162,16 @@ class _Retyping:
     def _cast_constant(self, value: str, dtype: DType) -> str:
         data = self.constants[value]
         if dtype is DType.F16:
-            data = self._within_f16(value, np.asarray(data, np.float64))
+            data = self._within_f16(value, data)
         name = self._fresh(f"{value}.{dtype}")
         self.constants[name] = data.astype(dtype.numpy)
         self.types[name] = TensorType(dtype, data.shape)
         return name
 
-    def _within_f16(self, value: str, data: np.ndarray) -> np.ndarray:
+    def _within_f16(self, value: str, data: Array) -> Array:
+        if data.size and max(float(np.max(data)), -float(np.min(data))) <= _F16_MAX:
+            return data
+        data = np.asarray(data, np.float64)
         beyond = np.isfinite(data) & (np.abs(data) > _F16_MAX)
         if not beyond.any():
             return data
@@ -211,7 +230,8 @@ class _Retyping:
         types = {name: item for name, item in self.types.items() if name in kept}
         retyped = replace(graph, constants=tuple(constants), types=types, operators=operators)
         recipe = replace(self.draft.recipe, graph=retyped, groups=tuple(self.groups))
-        return replace(self.draft, recipe=recipe, constants=constants).with_notes(self.notes)
+        retyped_draft = replace(self.draft, recipe=recipe, constants=constants)
+        return retyped_draft.with_notes(self.notes).with_weighed(self.weighed)
 
     def _fresh(self, stem: str) -> str:
         name, number = stem, 0

@@ -85,6 +85,15 @@ def _softmax(found: Match, root: Operator, editor: GraphEditor) -> Operator | No
     return Operator(root.name, Kind.SOFTMAX, (found.values["x"],), root.outputs, {"axis": axis[0]})
 
 
+def _guarded_softmax(found: Match, root: Operator, editor: GraphEditor) -> Operator | None:
+    """`where(is_nan(softmax(x)), 0, softmax(x))`: rows that a mask leaves nothing of are zeros."""
+    inner = found.operators["softmax"]
+    if editor.types[inner.outputs[0]].shape != editor.types[root.outputs[0]].shape:
+        return None
+    attributes: dict[str, Attribute] = {**inner.attributes, "undefined": "zero"}
+    return Operator(root.name, Kind.SOFTMAX, inner.inputs, root.outputs, attributes)
+
+
 def _layer_norm(found: Match, root: Operator, editor: GraphEditor) -> Operator | None:
     x = found.values["x"]
     shape = editor.types[x].shape
@@ -191,9 +200,15 @@ def _softmax_pattern() -> Node:
     return node(Kind.DIV, exponent, node(Kind.REDUCE_SUM, exponent, label="sum"))
 
 
+def _guarded_softmax_pattern() -> Node:
+    rows = node(Kind.SOFTMAX, _X, label="softmax")
+    return node(Kind.WHERE, node(Kind.IS_NAN, rows), 0.0, rows)
+
+
 _PATTERNS: list[tuple[Node, _Builder]] = [
     *_layer_norms(),
     (_softmax_pattern(), _softmax),
+    (_guarded_softmax_pattern(), _guarded_softmax),
     *((pattern, _unary(Kind.GELU, {"approximate": "none"})) for pattern in _gelu_erf()),
     *((pattern, _unary(Kind.GELU, {"approximate": "tanh"})) for pattern in _gelu_tanh()),
     (node(Kind.MUL, _X, node(Kind.SIGMOID, _X)), _unary(Kind.SILU, {})),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.draft import Draft
-from stages.compiler.support import COMPARISONS, POINTWISE
+from stages.compiler.support import COMPARISONS, POINTWISE, seed_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
@@ -94,7 +94,7 @@ class _Separation:
 def _ways(members: Sequence[Operator]) -> list[list[int]]:
     """For each operand of each member, the way in which it is read: the place among the operands
     of the operator that does the work, or behind it."""
-    seed = next((op for op in members if op.kind is not Kind.DEQUANTIZE), members[-1])
+    seed = seed_of(members)
     if seed.kind in POINTWISE | COMPARISONS:
         return [[_TAIL] * len(member.inputs) for member in members]
     feeds: dict[str, int] = {}

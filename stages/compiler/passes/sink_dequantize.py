@@ -37,6 +37,8 @@ class SinkDequantize:
                 continue
             if current.kind in _MOVES:
                 _sink(current, editor)
+            elif current.kind is Kind.PAD:
+                _sink_pad(current, editor)
             elif current.kind is Kind.CONCAT:
                 _sink_concat(current, editor)
             elif current.kind is Kind.SPLIT:
@@ -50,6 +52,19 @@ def _sink(move: Operator, editor: GraphEditor) -> None:
     source = _dequantize_of(move.inputs[0], editor)
     if source is not None:
         _restore(move, (source.inputs[0], *move.inputs[1:]), source, editor)
+
+
+def _sink_pad(pad: Operator, editor: GraphEditor) -> None:
+    """Zeros are padded as the zero point."""
+    source = _dequantize_of(pad.inputs[0], editor)
+    if source is None or (pad.word("mode") == "constant" and pad.number("value") != 0):
+        return
+    zero = editor.constants.get(source.inputs[2]) if len(source.inputs) > 2 else np.int8(0)
+    if zero is None or np.asarray(zero).size != 1:
+        return
+    point = float(np.asarray(zero, np.float64).reshape(()))
+    attributes = {**pad.attributes, "value": point}
+    _restore(replace(pad, attributes=attributes), (source.inputs[0],), source, editor)
 
 
 def _sink_concat(concat: Operator, editor: GraphEditor) -> None:

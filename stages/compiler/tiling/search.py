@@ -1,55 +1,62 @@
-"""The choice of a tile: each candidate is priced by the cost model, the cheapest that fits wins."""
+"""The choice of a tile: all candidates are priced at once, the cheapest that fits wins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import lcm, prod
+from functools import cached_property
 
-from stages.compiler.support import CONTRACTIONS, placement_alignment
-from stages.compiler.tiling.footprint import cut_axis
-from stages.compiler.tiling.streams import (
-    REDUCTION,
-    Stream,
-    align,
-    box_bytes,
-    dependencies,
-    steps,
-    stream_bytes,
-    streams,
-)
+import numpy as np
+
+from stages.compiler.tiling.catalogue import Catalogue, result_slots, slots_of
+from stages.compiler.tiling.extent_table import Columns, ExtentTable
+from stages.compiler.tiling.streams import Stream, align, box_bytes, steps, stream_bytes
 from stages.compiler.tiling.tile_prices import TilePrices
-from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
-from stages.hardware.spec import HardwareSpec
+from stages.compiler.tiling.workload import Workload
+from stages.hardware.cost import launch_cycles
+from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.recipe.decisions import Tile
-from stages.recipe.kinds import Kind
-from stages.tensors import DType, LayoutKind, Shape, TensorType, box_shape, full_box
+from stages.tensors import DType, Shape, TensorType, full_box
 
-_MIN_REDUCTION = 64
-_NEARLY = 1.02
+_NEARLY = 1.01
+_HIDDEN = 16
+"""One part in so many of the work that is hidden behind other work counts all the same: of tiles
+that take equally long, those that leave more of the engines and of the memory to their neighbours
+are better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A tile, its estimated cycles, the SRAM that its slots take, and how many steps it makes."""
+    """A tile, its estimated cycles, the SRAM that its slots take, how many steps it makes, and the
+    cycles of its engine and of its loads and stores, each without any wait."""
 
     tile: Tile
     cycles: int
     sram_bytes: int
     steps: int
+    compute: int
+    loading: int
+    storing: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Search:
     """The search for one group. `resident` values lie in the SRAM whole and need no slots."""
 
     work: Workload
     spec: HardwareSpec
     resident: frozenset[str]
-    prices: TilePrices = field(init=False)
+    catalogue: Catalogue = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prices", TilePrices(self.work, self.spec, self.resident))
+        if self.catalogue is None:
+            object.__setattr__(self, "catalogue", Catalogue(self.work, self.spec))
+
+    @cached_property
+    def prices(self) -> TilePrices:
+        """Prices of single boxes."""
+        return TilePrices(self.work, self.spec, self.resident)
 
     def cheapest(self, budget_bytes: int) -> Priced | None:
         """The cheapest tile whose slots fit the budget; None where none does.
@@ -57,187 +64,147 @@ class Search:
         Of tiles that cost nearly the same the one with the fewest steps is taken: each step is
         instructions to issue, store and check.
         """
-        depends = dependencies(self.work)
-        moved = streams(self.work, depends, self.resident)
-        found: list[Priced] = []
-        for extents in self._extents():
-            boxes = self.work.boxes(self._interior(extents))
-            for reduction in self._reductions():
-                for order in self._orders(extents):
-                    tile = Tile(extents, reduction, order)
-                    priced = self._price(tile, moved, boxes, budget_bytes)
-                    if priced is not None:
-                        found.append(priced)
-        if not found:
+        fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
+        if not len(fits):
             return None
-        limit = int(min(item.cycles for item in found) * _NEARLY)
-        return min((item for item in found if item.cycles <= limit), key=_rank)
+        cycles = self.cycles[:, fits]
+        limit = int(cycles.min() * _NEARLY)
+        orders, rows = np.nonzero(cycles <= limit)
+        count = self._steps[fits[rows]]
+        rank = np.lexsort((rows, orders, self.sram_bytes[fits[rows]], cycles[orders, rows], count))
+        return self._priced(int(orders[rank[0]]), int(fits[rows[rank[0]]]))
+
+    def rivals(self, budget_bytes: int, chosen: Priced, count: int) -> list[Priced]:
+        """The cheapest tiles besides the chosen one whose slots fit the budget, in order."""
+        fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
+        cycles = self.cycles[:, fits]
+        order = np.argsort(cycles, axis=None, kind="stable")[: count + 1]
+        found = [
+            self._priced(index // len(fits), int(fits[index % len(fits)]))
+            for index in order.tolist()
+        ]
+        return [item for item in found if item.tile != chosen.tile][:count]
+
+    def least_cycles(self, budget_bytes: int) -> int | None:
+        """The cycles of the cheapest tile whose slots fit the budget; None where none does."""
+        sizes, cycles = self._frontier
+        place = bisect_right(sizes, budget_bytes)
+        return cycles[place - 1] if place else None
+
+    @cached_property
+    def _frontier(self) -> tuple[list[int], list[int]]:
+        """Bytes of slots, ascending, and the fewest cycles that each amount of them allows."""
+        order = np.argsort(self.sram_bytes, kind="stable")
+        least = np.minimum.accumulate(self.cycles.min(axis=0)[order])
+        return self.sram_bytes[order].tolist(), least.tolist()
 
     def smallest(self) -> Priced | None:
         """The tile that needs the least SRAM, whatever it costs; None where no tile keeps to the
         limits of the tensor core."""
-        depends = dependencies(self.work)
-        moved = streams(self.work, depends, self.resident)
-        candidates = []
-        for extents in self._extents():
-            boxes = self.work.boxes(self._interior(extents))
-            for reduction in self._reductions():
-                tile = Tile(extents, reduction, tuple(range(len(extents))))
-                candidates.append(self._price(tile, moved, boxes, None))
-        legal = [item for item in candidates if item is not None]
-        return min(legal, key=lambda item: item.sram_bytes, default=None)
+        if not len(self.sram_bytes):
+            return None
+        return self._priced(0, int(np.argmin(self.sram_bytes)))
 
-    def _extents(self) -> Iterator[Shape]:
-        """Candidate extents: channels of contractions on their own, the other axes nested, so
-        that an outer axis is cut to the bone before an inner one is cut."""
-        shape = self.work.result_type.shape
-        channel = self._channel_axis()
-        nest = [axis for axis in self._memory_order() if axis != channel]
-        channels = self._cuts(channel) if channel is not None else [0]
-        for outer in self._nested(nest):
-            for extent in channels:
-                chosen = [outer.get(axis, shape[axis]) for axis in range(len(shape))]
-                if channel is not None:
-                    chosen[channel] = extent
-                yield tuple(chosen)
+    def fitting_tiles(self, budget_bytes: int) -> Iterator[Tile]:
+        """Every tile that is weighed and whose slots fit the budget, whatever it costs."""
+        for row in np.flatnonzero(self.sram_bytes <= budget_bytes).tolist():
+            for order in range(len(self.catalogue.orders)):
+                yield self._tile(order, row)
 
-    def _nested(self, axes: list[int]) -> Iterator[dict[int, int]]:
-        shape = self.work.result_type.shape
-        chosen = {axis: shape[axis] for axis in axes}
-        yield dict(chosen)
-        for axis in axes:
-            for extent in self._cuts(axis)[1:]:
-                chosen[axis] = extent
-                yield dict(chosen)
+    @cached_property
+    def sram_bytes(self) -> Columns:
+        """The SRAM that the slots of each row take."""
+        found, work = self.catalogue, self.work
+        total: Columns = found.accumulator_bytes.copy()
+        for stream, moved in zip(found.streams, found.loaded, strict=True):
+            if not self._stays(stream):
+                total += slots_of(work, found.table, stream.axes) * moved.slot_bytes
+        if work.result not in self.resident:
+            total += result_slots(work, found.table) * found.result.slot_bytes
+        return total
 
-    def _cuts(self, axis: int) -> list[int]:
-        """Extents along an axis, from the whole down, in balanced parts."""
-        full, step = self.work.result_type.shape[axis], self.work.granularity(axis)
-        found: dict[int, None] = {full: None}
-        parts = 2
-        while parts < 2 * full:
-            for number in (parts, parts * 3 // 2):
-                extent = align(-(-full // number), step)
-                if extent < full:
-                    found[extent] = None
-            parts *= 2
-        return [*found, *reversed(self.work.inner_extents(axis))]
+    @cached_property
+    def cycles(self) -> Columns:
+        """Estimated cycles: int64[orders, rows]. Engines overlap, or queue up where the driver is
+        strict; of the first load and the last store half is hidden by neighbours."""
+        found, spec = self.catalogue, self.spec
+        steps_taken = self._steps
+        work_cycles = steps_taken * self._computed
+        compute = launch_cycles(spec, self.work.group.engine) + work_cycles
+        storing = storing_port = np.zeros(len(compute), dtype=np.int64)
+        # What neighbours on another engine wait for: about one step, half of it on either side.
+        ramp = work_cycles // steps_taken
+        if self.work.result not in self.resident:
+            ramp = ramp + found.result.channel
+            storing = found.tiles * found.result.channel
+            storing_port = found.tiles * found.result.port
+        by_order = []
+        for order in found.orders:
+            loading = port = first = np.zeros(len(compute), dtype=np.int64)
+            for stream, moved in zip(found.streams, found.loaded, strict=True):
+                if self._stays(stream):
+                    continue
+                count = found.loads(stream, order)
+                loading = loading + count * moved.channel
+                port = port + count * moved.port
+                if stream.is_constant:
+                    # It is loaded beforehand, as far as there is room beside the neighbours.
+                    first = first + 2 * moved.channel * moved.slot_bytes // self._capacity
+                else:
+                    first = first + moved.channel
+            if spec.driver.sync_mode is SyncMode.STRICT:
+                by_order.append(compute + loading + storing)
+                continue
+            if spec.dma.channels > 1:
+                moving = np.maximum(np.maximum(loading, storing), port + storing_port)
+            else:
+                moving = loading + storing
+            longer, shorter = np.maximum(compute, moving), np.minimum(compute, moving)
+            by_order.append(longer + shorter // _HIDDEN + (ramp + first) // 2)
+        return np.array(by_order, dtype=np.int64)
 
-    def _memory_order(self) -> list[int]:
-        rank = self.work.result_type.rank
-        if self.work.layout(self.work.result).kind is LayoutKind.NHWC:
-            return [0, *range(2, rank), 1]
-        return list(range(rank))
+    @property
+    def _capacity(self) -> int:
+        return self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
 
-    def _channel_axis(self) -> int | None:
-        if self.work.seed.kind is Kind.MATMUL:
-            return self.work.result_type.rank - 1
-        if self.work.seed.kind in (Kind.CONV, Kind.CONV_TRANSPOSE):
-            return 1
-        return None
-
-    def _reductions(self) -> list[int]:
-        """Spans of the contracted axis: the whole, then halves while they stay worth a step."""
-        extent = self.work.reduction_extent
-        found = [extent]
-        contraction = self.work.seed.kind in CONTRACTIONS
-        if not self._joins_parts():
-            return found
-        blocks = [self.work.layout(name).quantum for name in self.work.operands]
-        quantum = lcm(*blocks) if contraction or self._reduces_channels() else 1
-        smallest = _MIN_REDUCTION if contraction else 1
-        while found[-1] // 2 >= smallest:
-            found.append(align(found[-1] // 2, quantum))
-            if found[-1] == found[-2]:
-                return found[:-1]
+    @cached_property
+    def _steps(self) -> Columns:
+        found: Columns = self.catalogue.tiles * self.catalogue.chunks
         return found
 
-    def _reduces_channels(self) -> bool:
-        """Whether a reduction is cut along the channels, which a layout may keep in blocks."""
-        seed = self.work.seed
-        shape = self.work.types[seed.inputs[0]].shape if seed.inputs else ()
-        return seed.kind in PARTIAL and len(shape) > 2 and cut_axis(seed, shape) == 1
+    @cached_property
+    def _computed(self) -> Columns:
+        core = self.spec.tensor_core
+        if core.misaligned_lanes == core.lanes or self.prices.stored_input() not in self.resident:
+            return self.catalogue.computed
+        return self.catalogue.compute(self.prices)
 
-    def _joins_parts(self) -> bool:
-        """Whether the engine can go on from what it stored of a reduction."""
-        joining = PARTIAL.get(self.work.seed.kind)
-        if self.work.seed.kind in CONTRACTIONS:
-            return joining in self.spec.tensor_core.output_stage
-        listed = self.spec.operators.get(joining) if joining is not None else None
-        return listed is not None and listed.engine == self.work.group.engine
+    def _stays(self, stream: Stream) -> bool:
+        """Whether a stream's operand lies whole in the SRAM."""
+        return not stream.is_constant and stream.values[0] in self.resident
 
-    def _orders(self, extents: Shape) -> list[tuple[int, ...]]:
-        rank = len(extents)
-        natural = tuple(range(rank))
-        channel = self._channel_axis()
-        if channel is None or rank < 2:
-            return [natural]
-        others = [axis for axis in natural if axis != channel]
-        if self.work.seed.kind is Kind.MATMUL:
-            return [natural, (*others[:-1], channel, others[-1])]
-        return [(*others, channel), (channel, *others)]
+    def _tile(self, order: int, row: int) -> Tile:
+        table = self.catalogue.table
+        extents = tuple(table.extents[row].tolist())
+        return Tile(extents, int(table.reduction[row]), self.catalogue.orders[order])
 
-    def _interior(self, extents: Shape) -> tuple[tuple[int, int], ...]:
-        """A tile away from the edges, where halos are whole."""
-        box = []
-        for extent, full in zip(extents, self.work.result_type.shape, strict=True):
-            start = full // extent // 2 * extent if extent else 0
-            start = min(start, max(0, full - extent))
-            box.append((start, min(start + extent, full)))
-        return tuple(box)
-
-    def _price(
-        self, tile: Tile, moved: list[Stream], boxes: Boxes, budget_bytes: int | None
-    ) -> Priced | None:
-        work = self.work
-        shape = work.result_type.shape
-        counts = {
-            axis: -(-full // extent) if extent else 1
-            for axis, (full, extent) in enumerate(zip(shape, tile.extents, strict=True))
-        }
-        chunks = -(-work.reduction_extent // tile.reduction) if tile.reduction else 1
-        if chunks > 1:
-            boxes = work.boxes(boxes[work.result], (0, tile.reduction))
-        if not self._keeps_limits(boxes):
-            return None
-        tiles = prod(counts.values())
-        loads = {stream: _loads(stream, tile, counts, chunks) for stream in moved}
-        sram = self._slots_bytes(loads, boxes, tiles, chunks)
-        if budget_bytes is not None and sram > budget_bytes:
-            return None
-        compute = tiles * chunks * self.prices.compute_cycles(boxes)
-        traffic = self.prices.traffic(loads, boxes, tiles)
-        cycles = self.prices.total(compute, traffic, tiles * chunks)
-        return Priced(tile, cycles, sram, tiles * chunks)
-
-    def _keeps_limits(self, boxes: Boxes) -> bool:
-        """Whether one instruction of the tensor core takes the contraction of a tile."""
-        product, core = self.work.product(boxes), self.spec.tensor_core
-        if product is None:
-            return True
-        pixels = product.m
-        if self.work.seed.kind is Kind.CONV_TRANSPOSE:
-            # Another tile may meet one input pixel more along each axis.
-            batch, _, *spatial = box_shape(boxes[self.work.seed.inputs[0]])
-            pixels = batch * prod(extent + 1 for extent in spatial)
-        return pixels <= core.max_m and product.n <= core.max_n and product.k <= core.max_k
-
-    def _slots_bytes(
-        self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int, chunks: int
-    ) -> int:
-        work, alignment = self.work, placement_alignment(self.spec.sram)
-        total = 0
-        for stream, count in loads.items():
-            slots = 2 if count > 1 else 1
-            total += slots * stream_bytes(work, stream, boxes, alignment)
-        result = work.result
-        if result not in self.resident:
-            size = box_bytes(work.result_type, work.layout(result), boxes[result])
-            total += (2 if tiles > 1 else 1) * align(size, alignment)
-        if chunks > 1:
-            extents = box_shape(boxes[work.seed.outputs[0]])
-            total += align(accumulator_bytes(work, extents), alignment)
-        return total
+    def _priced(self, order: int, row: int) -> Priced:
+        found, steps = self.catalogue, int(self._steps[row])
+        loading = sum(
+            int(found.loads(stream, found.orders[order])[row] * moved.channel[row])
+            for stream, moved in zip(found.streams, found.loaded, strict=True)
+            if not self._stays(stream)
+        )
+        stored = self.work.result not in self.resident
+        return Priced(
+            self._tile(order, row),
+            int(self.cycles[order, row]),
+            int(self.sram_bytes[row]),
+            steps,
+            compute=steps * int(self._computed[row]),
+            loading=loading,
+            storing=int(found.tiles[row] * found.result.channel[row]) if stored else 0,
+        )
 
 
 def accumulator_bytes(work: Workload, extents: Shape) -> int:
@@ -261,16 +228,16 @@ def exact_slots(
     return sizes, result_bytes
 
 
-def _loads(stream: Stream, tile: Tile, counts: Mapping[int, int], chunks: int) -> int:
-    """How often a stream is loaded: once for each change of a loop at or outside the innermost
-    loop that changes it."""
-    loops = [(axis, counts[axis]) for axis in tile.order] + [(REDUCTION, chunks)]
-    depth = max(
-        (index for index, (axis, count) in enumerate(loops) if axis in stream.axes and count > 1),
-        default=-1,
-    )
-    return prod(count for _, count in loops[: depth + 1])
+def stream_slots(work: Workload, tile: Tile, stream: Stream) -> int:
+    """How many slots a stream has in a tiled group."""
+    return int(slots_of(work, _row_of(work, tile), stream.axes)[0])
 
 
-def _rank(priced: Priced) -> tuple[int, int, int, Shape]:
-    return priced.steps, priced.cycles, priced.sram_bytes, priced.tile.extents
+def tile_result_slots(work: Workload, tile: Tile) -> int:
+    """How many slots the result has in a tiled group."""
+    return int(result_slots(work, _row_of(work, tile))[0])
+
+
+def _row_of(work: Workload, tile: Tile) -> ExtentTable:
+    extents = np.array([tile.extents], dtype=np.int64).reshape(1, work.result_type.rank)
+    return ExtentTable(extents, np.array([tile.reduction], dtype=np.int64), {})

@@ -5,7 +5,7 @@ A search asks for the same few boxes again and again, so what was priced is reme
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
@@ -23,14 +23,13 @@ from stages.hardware.cost import (
     drained_cycles,
     driven_cycles,
     gathered_cycles,
-    launch_cycles,
     output_blocks,
     strided_transfer_cost,
     transfer_cost,
     vector_cycles,
 )
 from stages.hardware.interleave import WHOLE, Pattern, pattern_of
-from stages.hardware.spec import HardwareSpec, SyncMode
+from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.plan.prices import (
     READ_SIDED,
@@ -58,7 +57,7 @@ class TilePrices:
         work = self.work
         product = work.product(boxes)
         if product is not None:
-            key: object = (product, box_shape(boxes[self._stored_input()]))
+            key: object = (product, box_shape(boxes[self.stored_input()]))
             found = self.computing.get(key)
             if found is None:
                 found = self.computing[key] = self._contraction_cycles(product, boxes)
@@ -100,10 +99,10 @@ class TilePrices:
 
     def _input_bytes(self, boxes: Boxes) -> int:
         """Bytes of the contraction's input in a tile, padding of its layout left out."""
-        value = self._stored_input()
+        value = self.stored_input()
         return prod(box_shape(boxes[value])) * self.work.types[value].dtype.size_bytes
 
-    def _stored_input(self) -> str:
+    def stored_input(self) -> str:
         """The contraction's input before any dequantize."""
         value = self.work.seed.inputs[0]
         for member in self.work.members:
@@ -114,40 +113,31 @@ class TilePrices:
     def _row_strides(self, boxes: Boxes) -> tuple[int, ...]:
         """The strides of the contraction's input as it will lie in the SRAM: whole where it is
         resident, a dense box of it in a slot."""
-        value = self._stored_input()
+        value = self.stored_input()
         held = self.work.types[value]
         shape = held.shape if value in self.resident else box_shape(boxes[value])
         physical = self.work.layout(value).physical_shape(shape)
         strides = dense_strides(physical, held.dtype.size_bytes)
         return row_strides(physical, strides)
 
-    def traffic(
-        self, loads: Mapping[Stream, int], boxes: Boxes, tiles: int
-    ) -> tuple[int, int, int]:
-        """Cycles on load channels, on store channels, and of latency that nothing hides."""
-        loading = storing = latency = 0
-        for stream, count in loads.items():
-            for cost in self._load_costs(stream, boxes):
-                loading += count * cost.channel_cycles
-                latency += count * cost.latency_cycles
-        if self.work.result not in self.resident:
-            store = self._box_cost(self.work.result, boxes, SRAM, DDR)
-            storing = tiles * store.channel_cycles
-            latency += tiles * store.latency_cycles
-        return loading, storing, latency
+    def block_cost(self, size_bytes: int) -> TransferCost:
+        """What it takes to load an unbroken block of constants."""
+        found = self.moving.get(size_bytes)
+        if found is None:
+            found = self.moving[size_bytes] = transfer_cost(
+                self.spec, size_bytes, size_bytes, DDR, SRAM
+            )
+        return found
 
-    def _load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[TransferCost]:
+    def load_costs(self, stream: Stream, boxes: Boxes) -> Iterator[TransferCost]:
+        """The transfers that bring in a stream's part of some boxes."""
         if stream.is_constant:
-            size = stream_bytes(self.work, stream, boxes, 1)
-            found = self.moving.get(size)
-            if found is None:
-                found = self.moving[size] = transfer_cost(self.spec, size, size, DDR, SRAM)
-            yield found
+            yield self.block_cost(stream_bytes(self.work, stream, boxes, 1))
             return
         for value in stream.values:
-            yield self._box_cost(value, boxes, DDR, SRAM)
+            yield self.box_cost(value, boxes, DDR, SRAM)
 
-    def _box_cost(self, value: str, boxes: Boxes, source: str, target: str) -> TransferCost:
+    def box_cost(self, value: str, boxes: Boxes, source: str, target: str) -> TransferCost:
         """What it takes to move a box of a value between a slot and the whole value in ddr."""
         box = boxes[value]
         key = (value, source, box_shape(box))
@@ -175,17 +165,3 @@ class TilePrices:
             layout.physical_shape(shape) for shape in (held.shape, box_shape(boxes[value]))
         )
         return pattern_of(part, dense_strides(whole, held.dtype.size_bytes), held.dtype.size_bytes)
-
-    def total(self, compute: int, traffic: tuple[int, int, int], count: int) -> int:
-        """Cycles of the group: engines overlap, or queue up where the driver is strict."""
-        spec = self.spec
-        loading, storing, latency = traffic
-        if spec.dma.outstanding > 1:
-            latency //= max(1, count)
-        launch = launch_cycles(spec, self.work.group.engine)
-        if spec.driver.sync_mode is SyncMode.STRICT:
-            return launch + compute + loading + storing + latency
-        moving = max(loading, storing) if spec.dma.channels > 1 else loading + storing
-        port = loading + storing
-        ramp = (compute + loading + storing) // max(1, count)
-        return launch + max(compute, moving, port) + ramp + latency

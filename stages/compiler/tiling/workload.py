@@ -8,7 +8,7 @@ from functools import cached_property
 from math import gcd, lcm, prod
 
 from stages.compiler.draft import Draft
-from stages.compiler.support import CONTRACTIONS
+from stages.compiler.support import CONTRACTIONS, seed_of
 from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whole_axes
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
@@ -51,10 +51,7 @@ class Workload:
     @cached_property
     def seed(self) -> Operator:
         """The operator that does the work."""
-        for member in self.members:
-            if member.kind is not Kind.DEQUANTIZE:
-                return member
-        return self.members[-1]
+        return seed_of(self.members)
 
     @cached_property
     def result(self) -> str:
@@ -72,6 +69,12 @@ class Workload:
         inside = {value for member in self.members for value in member.outputs}
         read = dict.fromkeys(value for member in self.members for value in member.operands)
         return tuple(value for value in read if value not in inside)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every value of the group, in order of first mention: alike groups have theirs alike."""
+        named = (value for op in self.members for value in (*op.inputs, *op.outputs) if value)
+        return tuple(dict.fromkeys(named))
 
     @cached_property
     def tables(self) -> frozenset[str]:
@@ -165,6 +168,18 @@ class Workload:
         w = box_shape(boxes[self.seed.inputs[1]])
         return _product(self.seed, out, x, w)
 
+    def product_of(self, out: Shape, x: Shape, w: Shape) -> Product:
+        """The contraction that makes a box of these extents of boxes of those."""
+        return _product(self.seed, out, x, w)
+
+    @cached_property
+    def whole_product(self) -> Product | None:
+        """The contraction of the whole group; None for groups that contract nothing."""
+        if self.seed.kind not in CONTRACTIONS:
+            return None
+        shapes = (self.types[name].shape for name in (self.seed.outputs[0], *self.seed.inputs[:2]))
+        return _product(self.seed, *shapes)
+
     def read_elements(self, boxes: Boxes) -> int:
         """Elements of the seed's first operand in one tile."""
         return prod(box_shape(boxes[self.seed.inputs[0]])) if self.seed.inputs else 0
@@ -181,8 +196,34 @@ def workload(draft: Draft, group: Group, operators: Mapping[str, Operator]) -> W
     return Workload(group, members, types, layouts, constants)
 
 
+def work_signature(work: Workload, resident: frozenset[str]) -> object:
+    """What a search depends on, names left out: equal layers are searched once."""
+    numbers: dict[str, int] = {}
+    for member in work.members:
+        for value in (*member.inputs, *member.outputs):
+            numbers.setdefault(value, len(numbers))
+    operators = tuple(
+        (
+            member.kind,
+            tuple(numbers[value] for value in member.inputs),
+            tuple(numbers[value] for value in member.outputs),
+            tuple(sorted(member.attributes.items())),
+        )
+        for member in work.members
+    )
+    facts = tuple(
+        (str(work.types[value]), work.layout(value), value in work.constants, value in resident)
+        for value in numbers
+        if value
+    )
+    return operators, facts, work.group.engine
+
+
 def _product(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:
     if seed.kind is Kind.MATMUL:
+        if prod(w[:-2]) == 1:
+            # One right operand for all of the batch: its rows are those of one product.
+            return Product(prod(out[:-1]), out[-1], x[-1], 1, 1)
         return Product(out[-2], out[-1], x[-1], prod(out[:-2]), 1)
     if seed.kind is Kind.CONV_TRANSPOSE:
         groups = seed.integer("group")

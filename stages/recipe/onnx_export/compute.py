@@ -75,7 +75,12 @@ def layer_norm(e: Emitter) -> None:
 
 def softmax(op_type: str, e: Emitter) -> None:
     """softmax and log_softmax."""
-    e.finish(op_type, e.operands, {"axis": e.operator.integer("axis")})
+    attributes: dict[str, NodeAttribute] = {"axis": e.operator.integer("axis")}
+    if e.operator.attributes.get("undefined") != "zero":
+        e.finish(op_type, e.operands, attributes)
+        return
+    rows = e.node(op_type, e.operands, attributes)
+    e.finish("Where", (e.node("IsNaN", (rows,)), e.scalar(0.0), rows))
 
 
 def max_pool(e: Emitter) -> None:

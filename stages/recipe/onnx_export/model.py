@@ -26,6 +26,7 @@ from stages.recipe.onnx_export.emitter import type_code
 from stages.recipe.onnx_export.host_node import host_opsets
 from stages.recipe.onnx_export.table import operator_to_nodes
 from stages.recipe.operators import OperatorClass, signature
+from stages.recipe.printer import print_cascade
 from stages.tensors import Array, DType, TensorType
 
 DOMAIN = "recipe"
@@ -48,6 +49,7 @@ def export_recipe(recipe: Recipe, constants: Mapping[str, Array]) -> ModelProto:
     functions: list[FunctionProto] = []
     nodes: list[NodeProto] = []
     taken: set[str] = set()
+    cascades = {name: item for item in recipe.cascades for name in item.groups}
     for group in recipe.groups:
         members = [operators[name] for name in group.operators]
         function = _function(graph, members, _function_name(group.name, taken), opsets)
@@ -55,6 +57,8 @@ def export_recipe(recipe: Recipe, constants: Mapping[str, Array]) -> ModelProto:
             function.name, list(function.input), list(function.output), group.name, domain=DOMAIN
         )
         _set_properties(node, _group_properties(group))
+        if group.name in cascades:
+            _set_properties(node, {"cascade": print_cascade(cascades[group.name])})
         functions.append(function)
         nodes.append(node)
     return helper.make_model(

@@ -90,6 +90,19 @@ class Node:
             raise self._mistyped(name, value)
         return value.decode()
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """A list of strings; empty where it isn't written.
+
+        Raises:
+            InputError: it is of another type.
+        """
+        value = self._value(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
+            raise self._mistyped(name, value)
+        return tuple(item.decode() for item in value)
+
     def numbers(self, name: str) -> tuple[float, ...]:
         """A list of numbers; empty where it isn't written.
 

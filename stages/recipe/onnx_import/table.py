@@ -13,6 +13,7 @@ from stages.recipe.onnx_import import (
     normalisation,
     pooling,
     quantization,
+    recurrent,
     reductions,
     resizing,
 )
@@ -29,6 +30,7 @@ _FAMILIES = (
     normalisation,
     pooling,
     quantization,
+    recurrent,
     reductions,
     resizing,
 )

@@ -57,12 +57,14 @@ def instance_norm(
 def softmax(
     operator: Operator, operands: Sequence[Values | None], _: Sequence[TensorType]
 ) -> tuple[Values, ...]:
-    """Softmax along one axis; a row of -inf gives NaN."""
+    """Softmax along one axis; a row of -inf gives NaN, or zeros where `undefined` is zero."""
     (x,) = _present(operands)
     axis = operator.integer("axis")
     result = x - _greatest(x, axis)
     np.exp(result, out=result)
     result /= result.sum(axis=axis, keepdims=True)
+    if operator.attributes.get("undefined") == "zero":
+        result[np.isnan(result)] = 0
     return (result,)
 
 

@@ -1,0 +1,159 @@
+"""Chains: neighbouring groups through which a stripe of the last result can be followed backwards.
+
+A chain is legal where each result that another of its groups reads is cut along one axis by a
+stripe of the last result. A result whose readers all stand in the chain needs no place of its own:
+it is held in a rolling buffer, row by row (as in Arm Vela's cascades).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from stages.compiler.draft import Draft
+from stages.compiler.tiling.workload import Workload
+from stages.tensors import Box, full_box
+
+_AXES = (2, 1, 0, 3)  # rows of images and of attention first; then rows of sequences
+_WHOLE = -1
+_SEVERAL = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The tiled groups of a draft, and who reads what.
+
+    `works`: by group number. `readers`: the tiled groups that read a value. `leaving`: values that
+    others read too, the caller among them.
+    """
+
+    works: Mapping[int, Workload]
+    readers: Mapping[str, tuple[int, ...]]
+    leaving: frozenset[str]
+    followed: dict[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
+
+    def cut_axes(self, number: int, axis: int) -> Mapping[str, int]:
+        """For each operand of a group the axis along which a cut of its result cuts it; negative
+        where it is needed whole, or cut along several axes."""
+        found = self.followed.get((number, axis))
+        if found is None:
+            found = self.followed[number, axis] = _cut_axes(self.works[number], axis)
+        return found
+
+    def can_cut(self, number: int, axis: int) -> bool:
+        """Whether a group's result can be cut anywhere along an axis."""
+        work = self.works[number]
+        return work.result_type.shape[axis] > 1 and work.granularity(axis) == 1
+
+    def is_held(self, value: str, stop: int) -> bool:
+        """Whether a value passes within a chain alone that ends before group `stop`."""
+        readers = self.readers.get(value, ())
+        return value not in self.leaving and all(number < stop for number in readers)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The groups `[start, stop)` as a chain. `axes`: of each group's result, the axis along which
+    it is cut. `held`: results that pass within the chain alone; `inner`: all that do."""
+
+    start: int
+    stop: int
+    works: tuple[Workload, ...]
+    axes: tuple[int, ...]
+    held: tuple[str, ...]
+    inner: frozenset[str]
+
+    @property
+    def extent(self) -> int:
+        """The extent of the last result along its axis."""
+        return self.works[-1].result_type.shape[self.axes[-1]]
+
+    def box(self, place: int, start: int, stop: int) -> Box:
+        """The box of the result of a group (by its place in the chain) over a span of rows."""
+        box = list(full_box(self.works[place].result_type.shape))
+        box[self.axes[place]] = (start, stop)
+        return tuple(box)
+
+
+def site_of(draft: Draft, works: Mapping[int, Workload]) -> Site:
+    """The site of a draft whose groups are final."""
+    readers: dict[str, list[int]] = {}
+    for number, work in works.items():
+        for value in work.operands:
+            readers.setdefault(value, []).append(number)
+    by_name = {operator.name: operator for operator in draft.graph.operators}
+    leaving = set(draft.graph.outputs)
+    for number, group in enumerate(draft.recipe.groups):
+        if number not in works:
+            leaving.update(value for name in group.operators for value in by_name[name].operands)
+    return Site(
+        works,
+        {value: tuple(numbers) for value, numbers in readers.items()},
+        frozenset(leaving),
+    )
+
+
+def axes_of(site: Site, last: int) -> Iterator[int]:
+    """The axes along which the result of a group may be cut in stripes."""
+    rank = site.works[last].result_type.rank
+    for axis in _AXES:
+        if axis < rank and site.can_cut(last, axis):
+            yield axis
+
+
+def chains_ending(site: Site, last: int, axis: int, longest: int) -> Iterator[Chain]:
+    """The chains that end with a group, from two groups on, each one group longer."""
+    axes = {last: axis}
+    for first in range(last - 1, last - longest, -1):
+        found = _axis_of(site, first, axes)
+        if found is None:
+            return
+        axes[first] = found
+        yield _chain(site, first, last + 1, axes)
+
+
+def _axis_of(site: Site, first: int, axes: Mapping[int, int]) -> int | None:
+    """The axis along which the chain's readers of a group cut it; None where they can't."""
+    if first not in site.works:
+        return None
+    result = site.works[first].result
+    cuts = {
+        site.cut_axes(reader, axes[reader])[result]
+        for reader in site.readers.get(result, ())
+        if reader in axes
+    }
+    if len(cuts) != 1:
+        return None
+    (cut,) = cuts
+    return cut if cut >= 0 and site.can_cut(first, cut) else None
+
+
+def _chain(site: Site, start: int, stop: int, axes: Mapping[int, int]) -> Chain:
+    works = tuple(site.works[number] for number in range(start, stop))
+    results = [work.result for work in works[:-1]]
+    held = tuple(value for value in results if site.is_held(value, stop))
+    return Chain(
+        start,
+        stop,
+        works,
+        tuple(axes[number] for number in range(start, stop)),
+        held,
+        frozenset(results),
+    )
+
+
+def _cut_axes(work: Workload, axis: int) -> Mapping[str, int]:
+    shape = work.result_type.shape
+    whole = work.boxes(full_box(shape))
+    middle = shape[axis] // 2
+    box = tuple((middle, middle + 1) if at == axis else (0, n) for at, n in enumerate(shape))
+    part = work.boxes(box)
+    found = {}
+    for value in work.operands:
+        full, needed = whole.get(value), part.get(value)
+        cut = [at for at, (a, b) in enumerate(zip(full or (), needed or (), strict=True)) if a != b]
+        if value in work.tables or not cut:
+            found[value] = _WHOLE
+        else:
+            found[value] = cut[0] if len(cut) == 1 else _SEVERAL
+    return found

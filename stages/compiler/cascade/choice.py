@@ -1,0 +1,163 @@
+"""Which chains to cascade: cut points of the order of groups, chosen by dynamic programming.
+
+A cascade is an interval of neighbouring groups, so a choice of cascades is a choice of cut points,
+and the cheapest one up to a group is the cheapest over all intervals that end there: exact for the
+prices that it is given. The stripe and the rows of the buffers are chosen for each interval from a
+short list of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from stages.compiler.cascade.chains import Site, axes_of, chains_ending
+from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
+
+LONGEST = 8
+"""Groups in a chain, at most: more has not paid on any network that was tried."""
+_LAPS = (1, 2, 4, None)
+KEPT = 4
+"""Stripes of an interval that are remembered: the cheapest, and what comes next."""
+Options = tuple[Estimate, ...]
+"""Ways to cut one interval in stripes, the cheapest first."""
+Interval = tuple[int, int]
+"""Groups `[start, stop)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a layer-by-layer solution leaves to cascades.
+
+    `cycles`, `costs`: of each group by itself. `resident`: values that lie whole in the SRAM, with
+    the groups over which they live and their bytes.
+    """
+
+    site: Site
+    cycles: Mapping[int, int]
+    costs: Mapping[int, Price]
+    resident: Mapping[str, tuple[int, int, int]]
+    capacity_bytes: int
+
+    def room_bytes(self, estimate: Estimate) -> int:
+        """The SRAM that is left to a chain: all but the residents alive in it, held ones apart."""
+        chain = estimate.chain
+        taken = sum(
+            size
+            for value, (start, stop, size) in self.resident.items()
+            if start < chain.stop and chain.start < stop and value not in chain.held
+        )
+        return self.capacity_bytes - taken
+
+
+def choose(ground: Ground, options: Mapping[Interval, Options]) -> tuple[Options, ...]:
+    """The cascades that make the groups cheapest, of these options, in execution order."""
+    _, cuts = _cheapest(ground, options)
+    return tuple(options[interval] for interval in cuts)
+
+
+def total_price(ground: Ground, options: Mapping[Interval, Options]) -> Price:
+    """The price of all groups, in the cheapest cascades of these options."""
+    price, _ = _cheapest(ground, options)
+    return price
+
+
+def _cheapest(ground: Ground, options: Mapping[Interval, Options]) -> tuple[Price, list[Interval]]:
+    intervals = {interval: found[0].price for interval, found in options.items()}
+    return cheapest_cuts(ground.costs, intervals, max(ground.site.works, default=-1) + 1)
+
+
+def cheapest_cuts(
+    costs: Mapping[int, Price], intervals: Mapping[Interval, Price], count: int
+) -> tuple[Price, list[Interval]]:
+    """The cheapest partition of `[0, count)` into single groups (free where `costs` has none) and
+    intervals: its price, and the intervals that it takes."""
+    best: list[Price] = [(0, 0)]
+    back: list[int] = [0]
+    ending: dict[int, list[tuple[int, Price]]] = {}
+    for (start, stop), price in intervals.items():
+        ending.setdefault(stop, []).append((start, price))
+    for stop in range(1, count + 1):
+        alone = costs.get(stop - 1, (0, 0))
+        found, origin = _plus(best[stop - 1], alone), stop - 1
+        for start, price in sorted(ending.get(stop, ())):
+            total = _plus(best[start], price)
+            if total < found:
+                found, origin = total, start
+        best.append(found)
+        back.append(origin)
+    taken = []
+    stop = count
+    while stop:
+        if stop - back[stop] > 1:
+            taken.append((back[stop], stop))
+        stop = back[stop]
+    return best[count], taken[::-1]
+
+
+def _plus(one: Price, other: Price) -> Price:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def best_intervals(
+    ground: Ground, prices: ChainPrices, lasts: Iterable[int]
+) -> dict[Interval, Options]:
+    """For each interval of groups that can be a cascade and ends with one of `lasts`, the cheapest
+    ways to cut it that fit the SRAM."""
+    found: dict[Interval, Options] = {}
+    for last in lasts:
+        if not may_pay(ground, last):
+            continue
+        for estimate in _estimates(prices, last, ground.capacity_bytes):
+            chain = estimate.chain
+            if not _passes_through_ddr(ground, estimate):
+                continue
+            if estimate.sram_bytes > ground.room_bytes(estimate):
+                continue
+            interval = (chain.start, chain.stop)
+            others = found.get(interval, ())
+            if len(others) < KEPT or rank(estimate) < rank(others[-1]):
+                found[interval] = tuple(sorted((*others, estimate), key=rank)[:KEPT])
+    return found
+
+
+def rank(estimate: Estimate) -> tuple[int, int, int]:
+    """The order of ways to cut one chain, the best first."""
+    return *estimate.price, estimate.sram_bytes
+
+
+def may_pay(ground: Ground, last: int) -> bool:
+    """Whether the group reads what one of the tiled groups before it has put into the DDR."""
+    results = {
+        ground.site.works[number].result
+        for number in range(max(0, last - LONGEST), last)
+        if number in ground.site.works
+    }
+    return any(
+        value in results and value not in ground.resident
+        for value in ground.site.works[last].operands
+    )
+
+
+def _passes_through_ddr(ground: Ground, estimate: Estimate) -> bool:
+    return any(value not in ground.resident for value in estimate.chain.held)
+
+
+def _estimates(prices: ChainPrices, last: int, sram_bytes: int) -> Iterator[Estimate]:
+    for axis in axes_of(prices.site, last):
+        chains = list(chains_ending(prices.site, last, axis, LONGEST))
+        if chains:
+            for stripe in _stripes(prices.group(last, axis).extent):
+                for laps in _LAPS:
+                    yield from prices.estimates(chains, stripe, laps, sram_bytes)
+            return
+
+
+def _stripes(extent: int) -> list[int]:
+    """Extents of a stripe: balanced parts, halved again and again."""
+    found: dict[int, None] = {}
+    parts = 2
+    while parts < 2 * extent:
+        found[-(-extent // parts)] = None
+        parts *= 2
+    return list(found)

@@ -1,0 +1,12 @@
+"""Whether the compiler may run groups in cascades: an option of a compile."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Cascading(StrEnum):
+    """Layer by layer, as vendors' compilers work, or in cascades where the whole plan gains."""
+
+    ON = "on"
+    OFF = "off"

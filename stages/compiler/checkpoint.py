@@ -1,0 +1,162 @@
+"""Where a compile stops and goes on: after a pass, as text that a person may have edited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from stages.compiler.draft import Draft, Pass
+from stages.compiler.progress import Progress, begin_decisions, decide, in_text_order, rewrite
+from stages.compiler.support import CONTRACTIONS
+from stages.errors import InputError
+from stages.hardware.spec import HardwareSpec
+from stages.package.stopped import Stopped, StoppedFacts
+from stages.recipe.decisions import Engine, Recipe
+from stages.recipe.kinds import Kind
+from stages.recipe.printer import print_group
+from stages.recipe.refusal import IllegalRecipeError, refuse
+from stages.recipe.verify import verify
+
+_OWN = frozenset({Kind.RELAYOUT, Kind.IDENTITY, Kind.RESHAPE})
+"""Kinds that the compiler puts in by itself; no list names them."""
+
+
+def rewritten(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Progress:
+    """Behind the rewrites that are left, where decisions begin; as it is where they have begun.
+
+    Raises:
+        CompileError: no recipe for this device exists.
+    """
+    names = [step.name for step in steps]
+    if progress.after and progress.after not in names:
+        return progress
+    done = names.index(progress.after) + 1 if progress.after else 0
+    return begin_decisions(rewrite(progress, steps[done:], spec), spec)
+
+
+def undecided(progress: Progress, steps: Sequence[Pass]) -> Sequence[Pass]:
+    """The decisions that are left of these."""
+    names = [step.name for step in steps]
+    return steps[names.index(progress.after) + 1 :] if progress.after in names else steps
+
+
+def run_to(
+    progress: Progress,
+    first: Sequence[Pass],
+    then: Sequence[Pass],
+    spec: HardwareSpec,
+    stop_after: str,
+) -> Progress:
+    """Go on behind `progress.after`: the rewrites `first`, the decisions `then`, up to a pass.
+
+    Raises:
+        InputError: there is no such pass, or it is behind already.
+        CompileError: no recipe for this device exists.
+    """
+    names = [step.name for step in (*first, *then)]
+    done = names.index(progress.after) + 1 if progress.after else 0
+    check_pass(stop_after, names[done:], "--stop-after")
+    stop = names.index(stop_after) + 1
+    if stop <= len(first):
+        return rewrite(progress, first[done:stop], spec)
+    progress = rewritten(progress, first, spec)
+    left = undecided(progress, then)
+    return decide(progress, left[: len(left) - (len(names) - stop)], spec)
+
+
+def check_pass(name: str, names: Sequence[str], where: str) -> None:
+    """Refuse what is no pass of this compile.
+
+    Raises:
+        InputError: the error lists the passes.
+    """
+    if name not in names:
+        raise InputError(
+            f"there is no pass {name!r} here",
+            where=where,
+            hint=f"the passes, in order: {', '.join(names)}",
+        )
+
+
+def stopped(progress: Progress) -> Stopped:
+    """What goes to the files where a compile stops."""
+    whole = progress.whole
+    begun = bool(progress.structure_sha256)
+    facts = StoppedFacts(
+        progress.after,
+        progress.structure_sha256,
+        progress.draft.recipe.notes if begun else (),
+        len(progress.draft.weighed) if begun else 0,
+        progress.sources,
+    )
+    return Stopped(facts, whole.recipe, whole.constants, whole.weighed)
+
+
+def resumed(found: Stopped, steps: Sequence[Pass], spec: HardwareSpec) -> Progress:
+    """Where a stopped compile of these passes goes on.
+
+    What a hand changed is noted in the recipe, and checked: what the text breaks is an error at the
+    operator. Decisions that a hand changed don't follow from their structure any more, so nothing
+    can be used again of them.
+
+    Raises:
+        InputError: the recipe is for another device, breaks a rule, or was stopped after a pass
+            that this compile doesn't have.
+    """
+    check_pass(found.facts.after, [step.name for step in steps], "stopped.json")
+    _check(found, spec)
+    facts, recipe = found.facts, found.recipe
+    begun = bool(facts.structure_sha256)
+    own = facts.notes
+    if found.is_edited:
+        notes = (*recipe.notes, f"edited by hand after {facts.after}")
+        recipe = replace(recipe, notes=notes)
+    whole = in_text_order(Draft(recipe, found.constants, found.weighed))
+    if not begun:
+        return Progress(whole, facts.after)
+    split = len(found.weighed) - facts.weighed_count
+    bare = replace(whole, recipe=replace(whole.recipe, notes=own), weighed=found.weighed[split:])
+    others = tuple(note for note in recipe.notes if note not in own)
+    structure = "" if found.is_edited else facts.structure_sha256
+    return Progress(
+        bare, facts.after, structure, others, found.weighed[:split], dict(facts.sources)
+    )
+
+
+def _check(found: Stopped, spec: HardwareSpec) -> None:
+    target = found.recipe.target
+    if (target.hardware, target.version) != (spec.name, spec.version):
+        raise InputError(
+            f"the recipe is for {target.hardware} {target.version}, the spec is {spec.name} "
+            f"{spec.version}",
+            where="the recipe's first line",
+            hint="give the spec that it was begun for, or begin again",
+        )
+    try:
+        verify(found.recipe, found.constants)
+        if found.is_edited:
+            _check_engines(found.recipe, spec)
+    except IllegalRecipeError as error:
+        raise InputError(error.problem, where=error.where, hint=error.hint) from error
+
+
+def _check_engines(recipe: Recipe, spec: HardwareSpec) -> None:
+    """What runs on an engine must be of a kind that the device knows; the tensor core contracts.
+    The rules of plans look closer, once there is a plan."""
+    operators = {operator.name: operator for operator in recipe.graph.operators}
+    for group in recipe.groups:
+        kinds = [operators[name].kind for name in group.operators]
+        if group.engine in (Engine.HOST, Engine.NONE):
+            continue
+        unknown = [kind for kind in kinds if kind not in spec.operators and kind not in _OWN]
+        if group.engine is Engine.TENSOR_CORE and not CONTRACTIONS.intersection(kinds):
+            unknown = kinds
+        if unknown:
+            refuse(
+                f"{unknown[0]} doesn't run on the {group.engine} of {spec.name}",
+                partial(print_group, group),
+                str(group.engine),
+                'write `on host because "..."`, or name the engine that the spec gives it',
+                " on ",
+            )

@@ -1,0 +1,186 @@
+"""What each instruction of a program must wait for, and which buffers it touches.
+
+Slots are renamed, as registers are: each time that one is filled anew it is a buffer of its own,
+whose address is chosen when its turn comes. Other places lie where memory planning put them.
+Within a place, instructions depend on each other only where their boxes meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from stages.compiler.emit.program import Place, Written
+from stages.compiler.schedule.overlap import Footprint, footprint, may_share
+from stages.plan.instructions import DDR, SRAM, Opcode, Region
+from stages.recipe.decisions import Lifetime
+
+
+class Lane(IntEnum):
+    """Instructions of one lane start in program order; loads may overtake each other."""
+
+    TENSOR_CORE = 0
+    VECTOR = 1
+    HOST = 2
+    STORE = 3
+    MOVE = 4
+    LOAD = 5
+
+
+LANES = {"tensor_core": Lane.TENSOR_CORE, "vector": Lane.VECTOR, "host": Lane.HOST}
+
+
+@dataclass(slots=True)
+class BufferUse:
+    """A buffer: a place, or one filling of a slot.
+
+    `first` and `last`: the first and the last instruction that touch it. `touches`: how many do.
+    `writers`: those that write it. `size_bytes`: what they touch of it.
+    """
+
+    place: Place
+    is_slot: bool
+    first: int
+    last: int
+    size_bytes: int
+    touches: int = 0
+    writers: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Dependencies:
+    """Of a program of n instructions: lanes, predecessors, and the buffers that each touches; the
+    first entries of `buffers_of[i]` go with its reads, the rest with its writes. -1 stands for what
+    is never written: constants."""
+
+    lanes: list[Lane]
+    predecessors: list[list[int]]
+    buffers_of: list[list[int]]
+    buffers: list[BufferUse]
+
+
+@dataclass(slots=True)
+class _Touches:
+    """The accesses to one place so far, by lane: numbers and footprints, in program order."""
+
+    writes: dict[Lane, list[tuple[int, Footprint]]] = field(default_factory=dict)
+    reads: dict[Lane, list[tuple[int, Footprint]]] = field(default_factory=dict)
+
+
+def dependencies(program: Sequence[Written]) -> Dependencies:
+    """The dependencies of a program whose instructions stand in an order that has its meaning."""
+    return _Finder().run(program)
+
+
+@dataclass(slots=True)
+class _Finder:
+    buffers: list[BufferUse] = field(default_factory=list)
+    current: dict[str, int] = field(default_factory=dict)
+    was_read: set[str] = field(default_factory=set)
+    touches: dict[int, _Touches] = field(default_factory=dict)
+
+    def run(self, program: Sequence[Written]) -> Dependencies:
+        """The dependencies of all instructions."""
+        lanes, predecessors, buffers_of = [], [], []
+        for number, item in enumerate(program):
+            lane = _lane(item)
+            reading = [self._read_buffer(place) for place in item.reads]
+            writing = [self._written_buffer(place, item, number) for place in item.writes]
+            found: dict[int, None] = {}
+            pairs = [*zip(reading, item.instruction.reads, strict=True)]
+            marks = [self._mark(buffer, region) for buffer, region in pairs]
+            for buffer, mark in zip(reading, marks, strict=True):
+                if buffer >= 0:
+                    _collect(found, self.touches[buffer].writes, mark)
+            for buffer, region in zip(writing, item.instruction.writes, strict=True):
+                mark = self._mark(buffer, region)
+                touched = self.touches[buffer]
+                _collect(found, touched.writes, mark)
+                _collect(found, touched.reads, mark)
+                touched.writes.setdefault(lane, []).append((number, mark))
+                self._note(buffer, number, mark)
+                if not (writers := self.buffers[buffer].writers) or writers[-1] != number:
+                    writers.append(number)
+            for buffer, mark in zip(reading, marks, strict=True):
+                if buffer >= 0:
+                    self.touches[buffer].reads.setdefault(lane, []).append((number, mark))
+                    self._note(buffer, number, mark)
+            touching = [*reading, *writing]
+            for buffer in {*touching} - {-1}:
+                self.buffers[buffer].touches += 1
+            found.pop(number, None)
+            lanes.append(lane)
+            predecessors.append(list(found))
+            buffers_of.append(touching)
+        return Dependencies(lanes, predecessors, buffers_of, self.buffers)
+
+    def _read_buffer(self, place: Place) -> int:
+        if place.lifetime is Lifetime.WEIGHTS:
+            return -1
+        if place.is_slot:
+            self.was_read.add(place.name)
+            return self.current[place.name]
+        return self._fixed(place)
+
+    def _written_buffer(self, place: Place, item: Written, number: int) -> int:
+        if not place.is_slot:
+            return self._fixed(place)
+        name = place.name
+        updates = any(other.name == name for other in item.reads)
+        if name not in self.current or (name in self.was_read and not updates):
+            self.was_read.discard(name)
+            self.current[name] = self._new(place, number)
+        return self.current[name]
+
+    def _fixed(self, place: Place) -> int:
+        if place.name not in self.current:
+            self.current[place.name] = self._new(place, -1)
+        return self.current[place.name]
+
+    def _new(self, place: Place, number: int) -> int:
+        size = 0 if place.is_slot else place.size_bytes
+        self.buffers.append(BufferUse(place, place.is_slot, number, number, size))
+        self.touches[len(self.buffers) - 1] = _Touches()
+        return len(self.buffers) - 1
+
+    def _mark(self, buffer: int, region: Region) -> Footprint:
+        address = self.buffers[buffer].place.address if buffer >= 0 else 0
+        return footprint(region, address)
+
+    def _note(self, buffer: int, number: int, mark: Footprint) -> None:
+        use = self.buffers[buffer]
+        if use.first < 0:
+            use.first = number
+        use.last = number
+        use.size_bytes = max(use.size_bytes, mark.stop - use.place.address)
+
+
+def _collect(
+    found: dict[int, None], touched: dict[Lane, list[tuple[int, Footprint]]], mark: Footprint
+) -> None:
+    """Add the last access of each lane that may share a byte; all of them where a lane's
+    instructions may overtake each other."""
+    for lane, accesses in touched.items():
+        for number, other in reversed(accesses):
+            if may_share(mark, other):
+                found[number] = None
+                if lane is not Lane.LOAD:
+                    break
+
+
+def _lane(item: Written) -> Lane:
+    instruction = item.instruction
+    if instruction.opcode is not Opcode.DMA_COPY:
+        return LANES[instruction.queue]
+    if item.writes[0].is_slot:
+        return Lane.LOAD
+    return Lane.STORE if item.reads[0].is_slot else Lane.MOVE
+
+
+def is_managed(place: Place) -> bool:
+    """Whether a place shares its memory with others over time: not what lives all along."""
+    return place.memory in (SRAM, DDR) and place.lifetime not in (
+        Lifetime.WEIGHTS,
+        Lifetime.LONG_LIVED,
+    )

@@ -1,0 +1,231 @@
+"""List scheduling: of the instructions that could come next, the one that starts first is taken.
+
+Buffers get their addresses in the order in which the program first touches them, each as soon as
+the SRAM has room; so loads run ahead of the arithmetic as far as the memory lets them, across the
+borders of groups, and what must come first is never locked out by what comes later. A buffer's
+bytes are free for others once the last instruction that touches it has been taken; who gets them
+waits for it.
+
+Within a lane of compute, stores or moves, program order is kept; only loads overtake each other
+(list scheduling after Graham, 1966; renaming after Tomasulo, 1967).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from stages.compiler.schedule.clock import Clock
+from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane, is_managed
+from stages.compiler.schedule.pool import Pool, Span
+from stages.compiler.support import placement_alignment
+from stages.compiler.tiling.streams import align
+from stages.hardware.spec import HardwareSpec
+from stages.plan.instructions import SRAM
+
+_LONG = 24
+"""A slot that lives over more instructions than this is put at the far end of the memory."""
+
+
+class Stuck(Exception):  # noqa: N818
+    """No room for the buffer that is next, and nothing left to take that would make some."""
+
+    def __init__(self, buffer: int) -> None:
+        super().__init__(f"buffer {buffer} finds no place")
+        self.buffer = buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """The order in which instructions are taken, all that each must wait for, and the address of
+    each buffer."""
+
+    order: list[int]
+    predecessors: list[list[int]]
+    addresses: list[int]
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """Orders one program. `pinned` slots keep the addresses that they have."""
+
+    found: Dependencies
+    clock: Clock
+    spec: HardwareSpec
+    pinned: frozenset[int]
+    order: list[int] = field(default_factory=list)
+    missing: list[int] = field(init=False)
+    ready: list[int] = field(init=False)
+    ends: list[int] = field(init=False)
+    after: list[list[int]] = field(init=False)
+    successors: list[list[int]] = field(init=False)
+    addresses: list[int] = field(init=False)
+    left: list[int] = field(init=False)
+    last_by_queue: list[dict[int, int]] = field(init=False)
+    pools: dict[str, Pool] = field(init=False)
+    queue: deque[int] = field(init=False)
+    fixed: list[int] = field(init=False)
+    lanes: list[deque[int]] = field(init=False)
+    loads: list[int] = field(default_factory=list)
+    now: int = 0
+
+    def __post_init__(self) -> None:
+        found = self.found
+        count = len(found.lanes)
+        self.missing = [len(items) for items in found.predecessors]
+        self.ready = [0] * count
+        self.ends = [0] * count
+        self.after = [list(items) for items in found.predecessors]
+        self.successors = [[] for _ in range(count)]
+        for number, items in enumerate(found.predecessors):
+            for other in items:
+                self.successors[other].append(number)
+        buffers = found.buffers
+        self.addresses = [use.place.address for use in buffers]
+        self.left = [use.touches for use in buffers]
+        self.last_by_queue = [{} for _ in buffers]
+        alignment = placement_alignment(self.spec.sram)
+        sram, ddr = self.spec.sram, self.spec.ddr
+        self.pools = {
+            sram.name: Pool(sram.reserved_bytes, sram.size_bytes, alignment),
+            ddr.name: Pool(0, ddr.size_bytes, 1),
+        }
+        managed = [
+            number
+            for number, use in enumerate(buffers)
+            if use.touches and use.size_bytes and is_managed(use.place)
+        ]
+        managed.sort(key=lambda number: (buffers[number].first, number))
+        self.queue = deque(managed)
+        self.fixed = [
+            number
+            for number in managed
+            if buffers[number].place.memory == SRAM and not self._is_movable(number)
+        ]
+        for number in managed:
+            for writer in buffers[number].writers:
+                self.missing[writer] += 1
+        self.lanes = [deque() for _ in Lane]
+        for number, lane in enumerate(found.lanes):
+            if lane is not Lane.LOAD:
+                self.lanes[lane].append(number)
+            elif not self.missing[number]:
+                self.loads.append(number)
+
+    def run(self) -> Ordering:
+        """Take all instructions.
+
+        Raises:
+            Stuck: the SRAM is so cut up that the next buffer finds no place.
+        """
+        count = len(self.found.lanes)
+        self._allocate()
+        while len(self.order) < count:
+            chosen = self._next()
+            if chosen is None:
+                raise Stuck(self.queue[0])
+            if self._take(chosen):
+                self._allocate()
+        return Ordering(self.order, self.after, self.addresses)
+
+    def _next(self) -> int | None:
+        best: tuple[int, int] | None = None
+        missing, ready, clock = self.missing, self.ready, self.clock
+        for lane in self.lanes:
+            if lane and not missing[lane[0]]:
+                rank = (clock.start(lane[0], ready[lane[0]]), lane[0])
+                if best is None or rank < best:
+                    best = rank
+        for number in self.loads:
+            rank = (clock.start(number, ready[number]), number)
+            if best is None or rank < best:
+                best = rank
+        if best is None:
+            return None
+        self.now = best[0]
+        return best[1]
+
+    def _take(self, number: int) -> bool:
+        """Take an instruction; returns whether it frees a buffer."""
+        lane, queue = self.found.lanes[number], self.clock.queue_of[number]
+        if lane is Lane.LOAD:
+            self.loads.remove(number)
+        else:
+            self.lanes[lane].popleft()
+        end = self.ends[number] = self.clock.run(number, self.ready[number])
+        self.order.append(number)
+        for other in self.successors[number]:
+            self._settle(other, end, queue)
+        freed = False
+        for buffer in {*self.found.buffers_of[number]} - {-1}:
+            self.left[buffer] -= 1
+            self.last_by_queue[buffer][queue] = number
+            if not self.left[buffer]:
+                freed |= self._release(buffer)
+        return freed
+
+    def _settle(self, number: int, end: int, queue: int) -> None:
+        """One thing less that an instruction waits for."""
+        self.missing[number] -= 1
+        if queue != self.clock.queue_of[number] and end > self.ready[number]:
+            self.ready[number] = end
+        if not self.missing[number] and self.found.lanes[number] is Lane.LOAD:
+            self.loads.append(number)
+
+    def _release(self, buffer: int) -> bool:
+        use = self.found.buffers[buffer]
+        if not use.size_bytes or not is_managed(use.place):
+            return False
+        nodes = tuple(self.last_by_queue[buffer].values())
+        time = max(self.ends[node] for node in nodes)
+        self.pools[use.place.memory].release(self.addresses[buffer], time, nodes)
+        return True
+
+    def _allocate(self) -> None:
+        """Give addresses to the buffers that are next, while there is room."""
+        while self.queue:
+            buffer = self.queue[0]
+            use = self.found.buffers[buffer]
+            pool = self.pools[use.place.memory]
+            size = self._size(use)
+            if self._is_movable(buffer):
+                spot = pool.find(size, self.now, use.last - use.first > _LONG, self._avoided(use))
+            else:
+                spot = pool.spot_at(use.place.address, size)
+            if spot is None:
+                return
+            self.queue.popleft()
+            pool.take(spot.address, size)
+            self.addresses[buffer] = spot.address
+            for writer in use.writers:
+                self.after[writer].extend(spot.nodes)
+                for node in spot.nodes:
+                    if self.clock.queue_of[node] != self.clock.queue_of[writer]:
+                        self.ready[writer] = max(self.ready[writer], self.ends[node])
+                self._settle(writer, 0, self.clock.queue_of[writer])
+
+    def _size(self, use: BufferUse) -> int:
+        if not use.is_slot:
+            return use.size_bytes
+        return align(use.size_bytes, placement_alignment(self.spec.sram))
+
+    def _is_movable(self, buffer: int) -> bool:
+        return self.found.buffers[buffer].is_slot and buffer not in self.pinned
+
+    def _avoided(self, use: BufferUse) -> list[Span]:
+        """Bytes that buffers with an address of their own take while this one lives."""
+        spans = []
+        while self.fixed and self.addresses_known(self.fixed[0]):
+            self.fixed.pop(0)
+        for number in self.fixed:
+            other = self.found.buffers[number]
+            if other.first > use.last:
+                break
+            spans.append((other.place.address, other.place.address + self._size(other)))
+        return sorted(spans)
+
+    def addresses_known(self, buffer: int) -> bool:
+        """Whether a buffer has had its turn."""
+        first = self.found.buffers[buffer].first
+        head = self.found.buffers[self.queue[0]].first
+        return (first, buffer) < (head, self.queue[0])

@@ -1,0 +1,52 @@
+"""Whether two accesses to one place may share a byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stages.plan.instructions import Region
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The bytes that an access touches: `[start, stop)`, and within them a box.
+
+    `spans` are the box's ranges along axes of the strides `strides`, widest first, where the
+    place holds a dense tensor of these strides; None where that can't be told.
+    """
+
+    start: int
+    stop: int
+    strides: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...] | None
+
+
+def footprint(region: Region, place_address: int) -> Footprint:
+    """The footprint of a region in a place that begins at an address."""
+    start = region.address
+    extents, strides = region.physical_shape, region.strides
+    last = sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True))
+    stop = start + last + region.dtype.size_bytes
+    axes = sorted(zip(strides, extents, strict=True), reverse=True)
+    rest = start - place_address
+    spans = []
+    for stride, extent in axes:
+        if stride <= 0:
+            return Footprint(start, stop, (), None)
+        first, rest = divmod(rest, stride)
+        spans.append((first, first + extent))
+    if rest:
+        return Footprint(start, stop, (), None)
+    return Footprint(start, stop, tuple(stride for stride, _ in axes), tuple(spans))
+
+
+def may_share(one: Footprint, other: Footprint) -> bool:
+    """False only where the two share no byte."""
+    if one.start >= other.stop or other.start >= one.stop:
+        return False
+    if one.spans is None or other.spans is None or one.strides != other.strides:
+        return True
+    return all(
+        low < stop and start < high
+        for (start, stop), (low, high) in zip(one.spans, other.spans, strict=True)
+    )

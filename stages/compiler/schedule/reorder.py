@@ -1,0 +1,137 @@
+"""A program as emitted becomes the program as scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from stages.compiler.emit.program import Place, Program, Written
+from stages.compiler.schedule.clock import clock_of
+from stages.compiler.schedule.compact import compacted
+from stages.compiler.schedule.dependencies import Dependencies, dependencies
+from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
+from stages.hardware.spec import HardwareSpec
+from stages.plan.instructions import Binding, Region
+
+_TRIES = 8
+"""Schedules that are begun before all slots are pinned, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """Instructions in their final order, and for each the numbers of those that it waits for."""
+
+    written: list[Written]
+    predecessors: list[list[int]]
+
+
+def scheduled(
+    program: Program, constants: Sequence[Binding], queues: Sequence[str], spec: HardwareSpec
+) -> Scheduled:
+    """The program in the order of a list schedule.
+
+    Where free bytes lie so scattered that a buffer finds no place, the slots of its stretch of the
+    program are pinned to the addresses that they were emitted with, which are known to fit.
+    """
+    written = program.written
+    found = dependencies(written)
+    instructions = [item.instruction for item in written]
+    first = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
+    pinned: frozenset[int] = frozenset()
+    for _ in range(_TRIES):
+        try:
+            ordering = Scheduler(found, first.fresh(), spec, pinned).run()
+        except Stuck as stuck:
+            pinned |= _pins(found, _segments(written), stuck.buffer)
+            continue
+        return _rewritten(written, found, compacted(found, ordering, first, spec))
+    every = frozenset(number for number, use in enumerate(found.buffers) if use.is_slot)
+    return _rewritten(written, found, Scheduler(found, first.fresh(), spec, every).run())
+
+
+def _segments(written: Sequence[Written]) -> list[int]:
+    """Numbers of the stretches of a program: groups that are emitted by turns are one."""
+    last = {item.instruction.group: number for number, item in enumerate(written)}
+    segments, segment, end = [], 0, -1
+    for number, item in enumerate(written):
+        if number > end:
+            segment += 1
+        end = max(end, last[item.instruction.group])
+        segments.append(segment)
+    return segments
+
+
+def _pins(found: Dependencies, segments: Sequence[int], stuck: int) -> frozenset[int]:
+    """The slots of the stretch in which a buffer found no place."""
+    bad = segments[found.buffers[stuck].first]
+    return frozenset(
+        number
+        for number, use in enumerate(found.buffers)
+        if use.is_slot and segments[use.first] == bad
+    )
+
+
+def _rewritten(written: list[Written], found: Dependencies, ordering: Ordering) -> Scheduled:
+    places = _places(found, ordering.addresses)
+    position = {number: at for at, number in enumerate(ordering.order)}
+    result, predecessors = [], []
+    for number in ordering.order:
+        item, buffers = written[number], found.buffers_of[number]
+        count = len(item.reads)
+        instruction = item.instruction
+        reads = _moved(instruction.reads, item.reads, buffers[:count], places)
+        writes = _moved(instruction.writes, item.writes, buffers[count:], places)
+        result.append(
+            Written(
+                replace(instruction, reads=reads, writes=writes),
+                _placed(item.reads, buffers[:count], places),
+                _placed(item.writes, buffers[count:], places),
+            )
+        )
+        predecessors.append(sorted({position[other] for other in ordering.predecessors[number]}))
+    return Scheduled(result, predecessors)
+
+
+def _places(found: Dependencies, addresses: Sequence[int]) -> list[Place]:
+    """The place of each buffer; fillings of one slot are numbered."""
+    places: list[Place] = []
+    counts: dict[str, int] = {}
+    for use, address in zip(found.buffers, addresses, strict=True):
+        if not use.is_slot:
+            places.append(use.place)
+            continue
+        name = use.place.name
+        number = counts[name] = counts.get(name, -1) + 1
+        places.append(
+            replace(use.place, name=f"{name}.{number}", address=address, size_bytes=use.size_bytes)
+        )
+    return places
+
+
+def _placed(
+    old: Sequence[Place], buffers: Sequence[int], places: Sequence[Place]
+) -> tuple[Place, ...]:
+    return tuple(
+        places[buffer] if buffer >= 0 else place for place, buffer in zip(old, buffers, strict=True)
+    )
+
+
+def _moved(
+    regions: Sequence[Region], old: Sequence[Place], buffers: Sequence[int], places: Sequence[Place]
+) -> tuple[Region, ...]:
+    moved = []
+    for region, place, buffer in zip(regions, old, buffers, strict=True):
+        shift = places[buffer].address - place.address if buffer >= 0 else 0
+        moved.append(_shifted(region, shift) if shift else region)
+    return tuple(moved)
+
+
+def _shifted(region: Region, shift: int) -> Region:
+    return Region(
+        region.memory,
+        region.address + shift,
+        region.dtype,
+        region.shape,
+        region.layout,
+        region.strides,
+    )

@@ -1,0 +1,94 @@
+"""Random chains in stripes: every row is made, every row that is read is held, and the plan
+computes bit for bit what it computes layer by layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stages.compiler.cascade.stripes import Striped
+from stages.device.functional import Machine
+from stages.plan.rules.agreement import check_agreement
+from tests.compiler.cascade.chain_models import chain_case, chain_plans, int8_ranges
+from tests.compiler.judged import judge_numbers, judge_plan
+from tests.compiler.model_builder import SeededChoices
+from tests.compiler.specs import hardware
+
+COUNTED = {"cascades": 0, "again": 0}
+
+
+def assert_sound(cut: Striped) -> None:
+    """Follow the parts of a cascade with the rows that each buffer holds."""
+    chain = cut.chain
+    rows: dict[str, tuple[int, int]] = {}
+    made: dict[str, set[int]] = {work.result: set() for work in chain.works}
+    axes = {work.result: axis for work, axis in zip(chain.works, chain.axes, strict=True)}
+    for part in cut.parts:
+        work, (start, stop) = chain.works[part.place], part.span
+        boxes = cut.boxes(part)
+        for value in chain.inner & set(work.operands):
+            low, high = boxes[value][axes[value]]
+            if value in cut.capacities:
+                assert rows[value][0] <= low
+                assert high <= rows[value][1]
+            else:
+                assert set(range(low, high)) <= made[value]
+        if work.result in cut.capacities:
+            first, end = rows.get(work.result, (0, 0))
+            if part.base != first:
+                first, end = part.base, part.base
+            assert start <= end or start == first
+            assert stop - part.base <= cut.capacities[work.result]
+            COUNTED["again"] += bool(set(range(start, stop)) & made[work.result])
+            rows[work.result] = (first, stop)
+        made[work.result] |= set(range(start, stop))
+    for work, axis in zip(chain.works, chain.axes, strict=True):
+        assert made[work.result] == set(range(work.result_type.shape[axis]))
+
+
+def judge_chain(choices, name: str, in_integers: bool) -> None:
+    case, spec = chain_case(choices), hardware(name)
+    plans = chain_plans(case, spec, int8_ranges(case) if in_integers else None, choices)
+    if plans is None:
+        return
+    COUNTED["cascades"] += len(plans.cascades)
+    for cut in plans.cascades:
+        assert_sound(cut)
+    judge_plan(plans.cascaded, spec)
+    made = plans.cascaded
+    assert not check_agreement(made.plan, made.recipe, made.weights)
+    if not in_integers:
+        judge_numbers(case, plans.cascaded, spec)
+        return
+    one = Machine(plans.layers.plan, plans.layers.weights, spec).run(case.feeds)
+    other = Machine(plans.cascaded.plan, plans.cascaded.weights, spec).run(case.feeds)
+    for value, array in one.outputs.items():
+        assert np.array_equal(array, other.outputs[value])
+
+
+@pytest.mark.parametrize("name", ["npu_tiny/16K", "rk3588_npu", "ethos_u65_512"])
+def test_a_random_chain_in_int8_is_bit_equal_in_stripes(name: str) -> None:
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(st.integers(0, 2**32))
+    def check(seed: int) -> None:
+        judge_chain(SeededChoices(np.random.default_rng(seed)), name, in_integers=True)
+
+    before = dict(COUNTED)
+    check()
+    assert COUNTED["cascades"] > before["cascades"]
+
+
+@settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_random_chain_of_floats_computes_the_same_in_stripes(seed: int) -> None:
+    judge_chain(SeededChoices(np.random.default_rng(seed)), "npu_tiny/16K", in_integers=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_many_random_chains(seed: int) -> None:
+    choices = SeededChoices(np.random.default_rng(seed))
+    name = ("npu_tiny/16K", "rk3588_npu", "ethos_u65_512", "npu_tiny")[seed % 4]
+    judge_chain(choices, name, in_integers=seed % 8 < 6 or name == "ethos_u65_512")

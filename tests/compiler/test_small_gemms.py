@@ -1,0 +1,211 @@
+"""SmallGemms: siblings become one contraction where that pays, and what is computed stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import numpy_helper
+
+from stages.compiler.draft import GraphEditor
+from stages.compiler.passes.small_gemms import SmallGemms
+from stages.compiler.small_gemms.siblings import families, merge
+from stages.recipe.decisions import Engine
+from stages.recipe.verify import verify
+from tests.compiler.judged import case_of, compile_and_judge
+from tests.compiler.passing import Ran, assert_same_meaning, draft_of, run_pass, tidy
+from tests.compiler.specs import hardware
+from tests.recipe.onnx_models import parse
+
+RANDOM = np.random.default_rng(3)
+
+PROJECTIONS = """
+    input %x : f32[16,64]
+    const %wq : f32[64,16]
+    const %bq : f32[16]
+    const %wk : f32[64,16]
+    const %wv : f32[64,8]
+    const %bv : f32[8]
+    %q : f32[16,16] = matmul(%x, %wq, %bq)
+    %k : f32[16,16] = matmul(%x, %wk)
+    %v : f32[16,8] = matmul(%x, %wv, %bv)
+    output %q
+    output %k
+    output %v
+    """
+
+
+def small(text: str, name: str = "nvidia_t4", tolerance: float = 1e-5) -> Ran:
+    return run_pass(SmallGemms(), text, spec=hardware(name), tolerance=tolerance)
+
+
+def merged(text: str) -> Ran:
+    """Every family of a text as one, whatever it costs."""
+    before = draft_of(text)
+    editor = GraphEditor(before)
+    for family in list(families(editor)):
+        merge(family, editor)
+    after = editor.finish()
+    verify(after.recipe, after.constants)
+    assert_same_meaning(before, after, 1e-5)
+    return Ran(before, after)
+
+
+def test_projections_of_one_operand_become_one_product() -> None:
+    inner = PROJECTIONS.replace("output %q\n", "%u : f32[16,16] = neg(%q)\noutput %u\n")
+    inner = inner.replace("output %k\n", "%s : f32[16,16] = neg(%k)\noutput %s\n")
+    inner = inner.replace("output %v\n", "%t : f32[16,8] = neg(%v)\noutput %t\n")
+    assert small(inner).graph_text == tidy(
+        """
+        note "q, k, v are one contraction of n = 16 + 16 + 8"
+        input %x : f32[16,64]
+        const %q.siblings.weights : f32[64,40]
+        const %q.siblings.bias : f32[40]
+        %q.siblings : f32[16,40] = matmul(%x, %q.siblings.weights, %q.siblings.bias)
+        %q : f32[16,16] = slice(%q.siblings) {starts=[0,0], steps=[1,1], stops=[16,16]} # q.part
+        %u : f32[16,16] = neg(%q)
+        %k : f32[16,16] = slice(%q.siblings) {starts=[0,16], steps=[1,1], stops=[16,32]} # k.part
+        %s : f32[16,16] = neg(%k)
+        %v : f32[16,8] = slice(%q.siblings) {starts=[0,32], steps=[1,1], stops=[16,40]} # v.part
+        %t : f32[16,8] = neg(%v)
+        output %u
+        output %s
+        output %t
+        """
+    )
+
+
+def test_what_was_weighed_is_kept() -> None:
+    ran = small(PROJECTIONS)
+    (item,) = ran.after.weighed
+    assert item.question == "small_gemm"
+    assert [each.name for each in item.alternatives] == ["separate", "merged"]
+    costs = [each.cost_cycles for each in item.alternatives]
+    assert costs[0] is not None
+    assert costs[1] is not None
+    assert item.chosen == ("merged" if costs[1] < 0.98 * costs[0] else "separate")
+
+
+QUANTISED = """
+    input %x : i8[16,64]
+    const %sx : f32[]
+    const %wq : i8[64,16]
+    const %sq : f32[16]
+    const %wk : i8[64,8]
+    const %sk : f32[8]
+    const %oq : f32[]
+    const %ok : f32[]
+    const %zq : i8[]
+    const %zk : i8[]
+    %xf : f32[16,64] = dequantize(%x, %sx) {axis=-1}
+    %wqf : f32[64,16] = dequantize(%wq, %sq) {axis=1}
+    %wkf : f32[64,8] = dequantize(%wk, %sk) {axis=1}
+    %qf : f32[16,16] = matmul(%xf, %wqf)
+    %kf : f32[16,8] = matmul(%xf, %wkf)
+    %q : i8[16,16] = quantize(%qf, %oq, %zq) {axis=-1}
+    %k : i8[16,8] = quantize(%kf, %ok, %zk) {axis=-1}
+    output %q
+    output %k
+    """
+
+
+def test_quantised_siblings_keep_their_scales_channel_by_channel() -> None:
+    before = draft_of(QUANTISED, {"oq": 30.0, "ok": 50.0, "zq": 3, "zk": -5})
+    editor = GraphEditor(before)
+    (family,) = families(editor)
+    merge(family, editor)
+    after = editor.finish()
+    assert_same_meaning(before, after, 0.0)
+    quantize = [op for op in after.graph.operators if op.kind == "quantize"]
+    assert [op.integer("axis") for op in quantize] == [1]
+    steps = after.constants[quantize[0].inputs[1]]
+    assert steps.tolist() == [30.0] * 16 + [50.0] * 8
+
+
+def test_convolutions_of_one_image_are_joined_with_what_follows_them() -> None:
+    ran = merged(
+        """
+        input %x : f32[1,16,5,5]
+        const %wa : f32[8,16,1,1]
+        const %wb : f32[24,16,1,1]
+        %a : f32[1,8,5,5] = conv(%x, %wa) {dilations=[1,1], group=1, pads=[0,0,0,0], strides=[1,1]}
+        %b : f32[1,24,5,5] = conv(%x, %wb) {dilations=[1,1], group=1, pads=[0,0,0,0], strides=[1,1]}
+        %ra : f32[1,8,5,5] = relu(%a)
+        %rb : f32[1,24,5,5] = relu(%b)
+        output %ra
+        output %rb
+        """
+    )
+    kinds = [str(op.kind) for op in ran.after.graph.operators]
+    assert kinds == ["conv", "relu", "slice", "slice"]
+
+
+@pytest.mark.parametrize("operands", ["%y, %v", "%x, %y"])
+def test_strangers_stay_apart(operands: str) -> None:
+    ran = merged(
+        f"""
+        input %x : f32[8,8]
+        input %y : f32[8,8]
+        const %w : f32[8,8]
+        const %v : f32[8,8]
+        %a : f32[8,8] = matmul(%x, %w)
+        %b : f32[8,8] = matmul({operands})
+        %c : f32[8,8] = add(%b, %v)
+        output %a
+        output %c
+        """
+    )
+    assert [str(op.kind) for op in ran.after.graph.operators] == ["matmul", "matmul", "add"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.integers(1, 20), min_size=2, max_size=4),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+    st.sampled_from(["", "relu", "gelu"]),
+    st.integers(1, 9),
+)
+def test_merged_siblings_compute_the_same(
+    widths: list[int], biased: list[bool], follower: str, rows: int
+) -> None:
+    lines = [f"input %x : f32[{rows},12]"]
+    body, ends = [], []
+    for number, width in enumerate(widths):
+        lines.append(f"const %w{number} : f32[12,{width}]")
+        operands = f"%x, %w{number}"
+        if biased[number]:
+            lines.append(f"const %b{number} : f32[{width}]")
+            operands += f", %b{number}"
+        body.append(f"%y{number} : f32[{rows},{width}] = matmul({operands})")
+        end = f"y{number}"
+        if follower:
+            attributes = " {approximate=none}" if follower == "gelu" else ""
+            body.append(f"%z{number} : f32[{rows},{width}] = {follower}(%{end}){attributes}")
+            end = f"z{number}"
+        ends.append(f"output %{end}")
+    ran = merged("\n".join([*lines, *body, *ends]))
+    assert sum(op.kind == "matmul" for op in ran.after.graph.operators) == 1
+
+
+ATTENTION = """
+    g (float[16, 64] x) => (float[4, 16, 16] y)
+      <float[64, 64] wq, float[64, 64] wk> {
+      heads = Constant <value_ints = [16, 4, 16]> ()
+      q = MatMul(x, wq) k = MatMul(x, wk)
+      qh = Reshape(q, heads) kh = Reshape(k, heads)
+      qt = Transpose <perm = [1, 0, 2]> (qh) kt = Transpose <perm = [1, 2, 0]> (kh)
+      s = MatMul(qt, kt) y = Softmax <axis = -1> (s) }"""
+
+
+@pytest.mark.parametrize("name", ["npu_tiny", "nvidia_t4", "rk3588_npu"])
+def test_heads_of_merged_projections_read_their_columns_in_place(name: str) -> None:
+    model = parse(ATTENTION)
+    for weights in ("wq", "wk"):
+        data = (RANDOM.standard_normal((64, 64)) / 8).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(data, weights))
+    feeds = {"x": RANDOM.standard_normal((16, 64)).astype(np.float32)}
+    made = compile_and_judge(case_of(model, feeds), hardware(name))
+    slices = {op.name for op in made.recipe.graph.operators if op.kind == "slice"}
+    engines = {g.engine for g in made.recipe.groups if slices & set(g.operators)}
+    assert engines <= {Engine.NONE}
