@@ -66,10 +66,13 @@ $(LINT_STAMP): $(LINT)/package-lock.json
 bench: setup
 	$(BIN)/python -m flows.benchmarks.compiler
 	$(BIN)/python -m flows.benchmarks.compile_time
+	$(BIN)/python -m flows.benchmarks.memory_planner
 	$(BIN)/python -m flows.benchmarks.pairs
 	$(BIN)/python -m flows.benchmarks.device_speed
 	$(BIN)/python -m flows.benchmarks.matrix
 	$(BIN)/python -m flows.benchmarks.device_accuracy
+	$(BIN)/python -m flows.benchmarks.device_tails
+	$(BIN)/python -m flows.benchmarks.int8_accuracy
 	$(BIN)/python -m flows.scaling.report
 
 # Pins every package, for Python 3.11 to 3.13, with hashes; run it after changing dependencies.

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 import typer
 
 from flows.arguments import Quiet, spread_bindings
-from flows.commands import baseline, calibrate, catalogue, flow, inspect, run, serve, stage
+from flows.commands import (
+    baseline,
+    calibrate,
+    catalogue,
+    flow,
+    inspect,
+    plan_memory,
+    run,
+    serve,
+    stage,
+)
 from flows.project.context import Options
 from flows.running.interrupts import comes_of_interrupt, must_not_wait
 from flows.terminal.outcomes import exit_code_lines, report_bug, report_error
@@ -41,6 +51,7 @@ app.add_typer(catalogue.models_app, name="models", rich_help_panel=_LOOK)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(baseline.baseline_app, name="baseline")
 app.add_typer(flow.flow_app, name="flow")
+app.command("plan-memory")(plan_memory.plan_memory)
 app.command("serve")(serve.serve)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import onnx
 from stages.compiler.cascading import Cascading
 from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
 from stages.compiler.draft import Pass
+from stages.compiler.lora import Lora
 from stages.compiler.pipeline import begin, decide_all, decisions, rewrites
 from stages.compiler.progress import Progress
 from stages.compiler.reuse import facts_of, reused, to_store
@@ -29,7 +31,7 @@ from stages.package import (
     file_facts,
     find_stored,
     keep_stored,
-    load_hashed,
+    mapped,
     observe_environment,
     plan_files,
     read_code,
@@ -86,12 +88,13 @@ def compile_model(
     reuse: Reuse = _NO_REUSE,
     start_from: Path | None = None,
     cascading: Cascading = Cascading.ON,
+    lora: Lora = Lora.KEEP,
 ) -> CompileReport:
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
     The quantisation file is `quantization`, or else the one in the folder, where there is one. The
     package is the same whether or not decisions were found to use again. `cascading`: whether
-    groups may run in cascades.
+    groups may run in cascades; `lora`: whether low-rank branches become part of weights.
 
     Raises:
         InputError: the folder holds no normalised model, the quantisation file or the inputs that
@@ -102,7 +105,8 @@ def compile_model(
         PackageError: the package to use again is none.
     """
     watch = Stopwatch.start()
-    inputs = _read(normalized_dir, hardware, quantization, start_from).planned(cascading)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
+    inputs = inputs.planned(cascading)
     contents, how = _contents(inputs, reuse)
     environment = observe_environment(watch, code_digest())
     written = write_contents(package_dir, contents, _manifest(inputs), environment)
@@ -125,6 +129,7 @@ def compile_until(
     quantization: Path | None,
     stop_after: str,
     start_from: Path | None = None,
+    lora: Lora = Lora.KEEP,
 ) -> None:
     """Compile as far as a pass, and write the recipe as text, with what going on from it needs.
 
@@ -133,7 +138,7 @@ def compile_until(
         HardwareSpecError: the spec is wrong.
         CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
-    inputs = _read(normalized_dir, hardware, quantization, start_from)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
     progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
     write_stopped(out_dir, stopped(progress))
 
@@ -160,7 +165,11 @@ class _Inputs:
 
 
 def _read(
-    normalized_dir: Path, hardware: Path, quantization: Path | None, start_from: Path | None
+    normalized_dir: Path,
+    hardware: Path,
+    quantization: Path | None,
+    start_from: Path | None,
+    lora: Lora,
 ) -> _Inputs:
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
@@ -176,7 +185,7 @@ def _read(
         subject = Subject(model_path, graph, constants, spec, samples_path, sample)
         decided = decide(load_settings(quantization, graph), subject)
     progress = begin(graph, constants, spec)
-    first, then = rewrites(decided.quantization, sample), decisions()
+    first, then = rewrites(decided.quantization, sample, lora), decisions()
     if start_from is not None:
         progress = resumed(read_stopped(start_from), (*first, *then), spec)
     return _Inputs(spec, facts, quantization, decided, progress, first, then)
@@ -254,8 +263,9 @@ def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
             where=str(path.parent),
             hint="run `recipe normalize MODEL --out DIR` first",
         )
-    data, facts = load_hashed(path)
     model = onnx.ModelProto()
-    model.ParseFromString(memoryview(data))  # type: ignore[arg-type]
+    with mapped(path) as data:
+        facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
+        model.ParseFromString(data)
     onnx.load_external_data_for_model(model, str(path.parent))
     return model, facts

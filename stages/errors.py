@@ -5,6 +5,7 @@
     ├── HardwareSpecError       a hardware spec is wrong
     ├── CompileError            the model is sound, but no recipe for this device exists
     │   └── DoesNotFitError     a tensor or tile that no memory can hold
+    ├── UndecidedError          a search ended before it had an answer
     ├── PackageError            a package is damaged, or was made for something else
     └── DeviceError             a device can't be reached, or breaks its promise
 
@@ -28,6 +29,7 @@ class Outcome(IntEnum):
     STRESS_FAILED = 7
     BAD_PACKAGE = 8
     DEVICE_ERROR = 9
+    UNDECIDED = 10
     INTERRUPTED = 130
 
 
@@ -79,6 +81,12 @@ class CompileError(RecipeError):
 
 class DoesNotFitError(CompileError):
     """A tensor or tile that no memory of the device can hold."""
+
+
+class UndecidedError(RecipeError):
+    """A search spent its steps before it found an answer or proved that there is none."""
+
+    outcome = Outcome.UNDECIDED
 
 
 class PackageError(RecipeError):

@@ -18,6 +18,7 @@ from flows.arguments import (
 )
 from flows.project.context import options
 from stages.compiler.cascading import Cascading
+from stages.compiler.lora import Lora
 from stages.errors import Outcome
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ def compile_(
     out: OutFolder,
     quantization: Quantization = None,
     cascades: Cascades = Cascading.ON,
+    merge_lora: Annotated[
+        bool, typer.Option("--merge-lora", help="Merge low-rank branches into their weights.")
+    ] = False,
     reuse: Annotated[
         Path | None,
         typer.Option(
@@ -92,6 +96,7 @@ def compile_(
     from flows.steps import stage_calls
 
     spec = _spec(context, hardware, out)
+    lora = Lora.MERGE if merge_lora else Lora.KEEP
     if stop_after is not None:
         from stages.compile import compile_until
 
@@ -102,11 +107,12 @@ def compile_(
             quantization=quantization,
             stop_after=stop_after,
             start_from=start_from,
+            lora=lora,
         )
         options(context).terminal.say(f"stopped after {stop_after}, written to {out}")
         return
     store = None if fresh else options(context).project.decisions
-    choices = stage_calls.CompileChoices(reuse, store, start_from, cascades)
+    choices = stage_calls.CompileChoices(reuse, store, start_from, cascades, lora)
     result = stage_calls.compile_package(normalized, spec, out, quantization, choices)
     _finish(context, result, out)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from flows.project.models import ModelRequest
 from flows.project.params import Params
 from stages.compiler.cascading import Cascading
+from stages.compiler.lora import Lora
 from stages.errors import Outcome
 from stages.report import figures
 from stages.report.facts import FAILED_OUTCOMES
@@ -60,6 +61,7 @@ class CompileChoices:
     store: Path | None = None
     start_from: Path | None = None
     cascading: Cascading = Cascading.ON
+    lora: Lora = Lora.KEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ def compile_package(
             reuse=Reuse(choices.reuse, choices.store),
             start_from=choices.start_from,
             cascading=choices.cascading,
+            lora=choices.lora,
         )
         starved = report.environment.starved
         remarks.extend(line for line in (report.reused, starved and f"warning: {starved}") if line)

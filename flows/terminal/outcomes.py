@@ -15,12 +15,13 @@ MEANINGS = {
     Outcome.INTERNAL_ERROR: "internal error: a bug of ours",
     Outcome.BAD_INPUT: "bad input: a model, binding, sample, option or path",
     Outcome.BAD_HARDWARE_SPEC: "a hardware spec is wrong",
-    Outcome.COMPILE_REFUSED: "no recipe exists for this model on this device",
+    Outcome.COMPILE_REFUSED: "no recipe exists for this model on this device, or no room for it",
     Outcome.VALIDATION_FAILED: "validation failed",
     Outcome.GATE_FAILED: "gate failed: slower than the baseline allows, or a fusion lost",
     Outcome.STRESS_FAILED: "stress failed: too slow when hot",
     Outcome.BAD_PACKAGE: "a package is damaged, or was made for something else",
     Outcome.DEVICE_ERROR: "a device can't be reached, or two equal runs differ",
+    Outcome.UNDECIDED: "a search ended before it had an answer",
     Outcome.INTERRUPTED: "interrupted",
 }
 
@@ -31,6 +32,7 @@ GRAVITY = (
     Outcome.BAD_HARDWARE_SPEC,
     Outcome.BAD_PACKAGE,
     Outcome.DEVICE_ERROR,
+    Outcome.UNDECIDED,
     Outcome.COMPILE_REFUSED,
     Outcome.VALIDATION_FAILED,
     Outcome.GATE_FAILED,

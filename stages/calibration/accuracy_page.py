@@ -17,7 +17,7 @@ _MARKERS = {
     Precision.W8A16: Marker.TRIANGLE,
 }
 NO_CASCADES = "none yet"
-"""What stands in the column of cascades: the compiler doesn't make any."""
+"""What stands in the column of cascades: nothing was measured with them."""
 
 _INTRODUCTION = """\
 # How far the simulated device errs
@@ -38,8 +38,14 @@ activations, which know nothing of layers: `log_linear` and `linear`, see
 reached the errors under *study*. *Aim* is what the project wants of the rows that judge; it wants a
 rank correlation (Spearman) of 0.97 of each chip.
 
-*With cascades* is for plans that keep several layers' tiles on the chip. The compiler doesn't make
-such plans yet, so the column is empty, and all figures are without.
+The rows that judge were in view while the cost model took its shape: which keys a spec has, and
+which of them are fitted, was decided by people who knew all rows. No value was fitted to them, but
+a chip that nobody looked at would be predicted worse than they are. The tables *judged only* are
+nearer to that.
+
+All figures are with cascades off, the fits too: cascades keep several layers' tiles on the chip,
+and the vendors compiled layer by layer. The column *with cascades* is for the same fit with them
+on, `none yet` where there is none.
 """
 
 
@@ -51,20 +57,22 @@ Rows = tuple[str, Precision | None]
 class Context:
     """What the page says beside the measurements: the MAPE that the project aims at on rows that
     judge (1 is 100 %) and the one for all others, the least rank correlation of a chip, the mean
-    errors that an earlier study's regressions had, and chips without a spec yet."""
+    errors that an earlier study's regressions had, chips without a spec yet, and what bounds the
+    error of each chip, in prose."""
 
     aims: Mapping[Rows, float]
     other_aim: float
     least_spearman: float
     study: Mapping[Rows, float]
     without_spec: Sequence[str]
+    notes: Mapping[str, str]
 
 
 def accuracy_page(chips: Sequence[ChipAccuracy], context: Context, plots: str) -> str:
     """The whole page; `plots` is the folder of the scatter plots, relative to it."""
     lines = [_INTRODUCTION, *_summary(chips, context), ""]
     for chip in chips:
-        lines += [*_chip(chip, plots), ""]
+        lines += [*_chip(chip, plots, context.notes.get(chip.spec.name, "")), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -154,9 +162,12 @@ def _beaten(regression: float | None, judged: ErrorFigures | None) -> str:
     return f"{_percent(regression)}, {'beaten' if judged.mape < regression else '**not beaten**'}"
 
 
-def _chip(chip: ChipAccuracy, plots: str) -> Iterator[str]:
+def _chip(chip: ChipAccuracy, plots: str, note: str) -> Iterator[str]:
     yield f"## {chip.spec.name}: {chip.spec.chip}"
     yield ""
+    if note:
+        yield note
+        yield ""
     if chip.rows:
         name = chip.spec.name
         yield f"![Predicted over measured latency of {name}]({plots}/{name}.svg)"

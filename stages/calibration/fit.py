@@ -5,17 +5,23 @@ and the parameters, looked for as logarithms, act almost linearly. Large residua
 (`soft_l1`), so that a row which the device can't explain doesn't bend the others. Plans stay as
 they were compiled and are priced anew. Several starts, the spec's own values first; equal inputs
 give equal results.
+
+The last descent weighs the spec's own values like measurements: taken for right within a factor of
+two (one standard deviation), against the scatter of the rows around the fit so far. It is the most
+likely estimate a posteriori for such a prior. Rows that pin a parameter down move it all the same;
+one that they leave open stays where its source puts it, and doesn't wander off to explain an odd
+row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.calibration.identify import Interval, intervals
+from stages.calibration.identify import Interval, intervals, scatter
 from stages.calibration.parameters import Parameter
 from stages.calibration.predict import Tuner, predict
 from stages.errors import InputError
@@ -26,6 +32,9 @@ SPARE_ROWS = 1
 
 OUTLIER = 0.1
 """Residuals beyond about this (10 %) count less."""
+
+PRIOR_FACTOR = 2.0
+"""By what factor a spec's own value may be off: one standard deviation."""
 
 _STEP = 0.02
 _START_SPREAD = 1.0
@@ -194,7 +203,9 @@ def _best_of_starts(problem: _Problem, options: FitOptions) -> tuple[Floats, flo
         point, cost = _descend(problem, start, _FIRST_STEPS, _TOLERANCE)
         if cost < least - _TWO_START_TIES:
             best, least = point, cost
-    return _descend(problem, best, _MAX_STEPS, _LAST_TOLERANCE)
+    best, _ = _descend(problem, best, _MAX_STEPS, _LAST_TOLERANCE)
+    held = scatter(problem.residuals(best), len(best), OUTLIER) / np.log(PRIOR_FACTOR)
+    return _descend(problem, best, _MAX_STEPS, _LAST_TOLERANCE, held)
 
 
 def _starts(problem: _Problem, options: FitOptions) -> list[Floats]:
@@ -210,15 +221,23 @@ def _starts(problem: _Problem, options: FitOptions) -> list[Floats]:
 
 
 def _descend(
-    problem: _Problem, start: Floats, steps: int, tolerance: float
+    problem: _Problem, start: Floats, steps: int, tolerance: float, held: float = 0.0
 ) -> tuple[Floats, float]:
+    """One search; `held` is what a parameter at e times the spec's value weighs as a residual."""
     from scipy.optimize import least_squares
 
-    residuals: Callable[[Floats], Floats] = problem.residuals
+    own = np.log([float(parameter.centre) for parameter in problem.tuner.parameters])
+
+    def residuals(point: Floats) -> Floats:
+        return np.concatenate([problem.residuals(point), held * (point - own)])
+
+    def slopes(point: Floats) -> Floats:
+        return np.concatenate([problem.slopes(point), held * np.eye(len(own))])
+
     found = least_squares(
         residuals,
         start,
-        jac=problem.slopes,
+        jac=slopes,
         bounds=problem.bounds,
         loss="soft_l1",
         f_scale=OUTLIER,

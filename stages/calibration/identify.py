@@ -63,8 +63,8 @@ def intervals(jacobian: Floats, residuals: Floats, scale: float) -> Identified:
     from scipy.special import stdtrit
 
     rows, count = jacobian.shape
-    weights = 1 / np.sqrt(1 + (residuals / scale) ** 2)
-    variance = float(np.sum(weights * residuals**2)) / max(1, rows - count)
+    weights = _weights(residuals, scale)
+    variance = scatter(residuals, count, scale) ** 2
     inverse = _inverse(jacobian.T @ (weights[:, None] * jacobian))
     influences = np.linalg.norm(jacobian, axis=0)
     deviations = np.sqrt(variance * np.diag(inverse))
@@ -77,6 +77,17 @@ def intervals(jacobian: Floats, residuals: Floats, scale: float) -> Identified:
         tuple(float(item) for item in influences),
         correlations,
     )
+
+
+def scatter(residuals: Floats, count: int, scale: float) -> float:
+    """s above: how far rows lie from a fit of `count` parameters."""
+    weighed = float(np.sum(_weights(residuals, scale) * residuals**2))
+    return float(np.sqrt(weighed / max(1, len(residuals) - count)))
+
+
+def _weights(residuals: Floats, scale: float) -> Floats:
+    """Those of the `soft_l1` loss."""
+    return np.asarray(1 / np.sqrt(1 + (residuals / scale) ** 2))
 
 
 def _inverse(information: Floats) -> Floats:

@@ -33,7 +33,8 @@ _LEAST_PERMILLE, _MOST_PERMILLE = 10, 1000
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A number that a fit may move: `paths` all take its value, a whole number of the dimension's
-    base units between `low` and `high`; the spec has `start` there."""
+    base units between `low` and `high`; a search begins at `start`. The spec has `own` there, where
+    that is another value (0: it isn't)."""
 
     name: str
     paths: tuple[KeyPath, ...]
@@ -41,6 +42,12 @@ class Parameter:
     start: int
     low: int
     high: int
+    own: int = 0
+
+    @property
+    def centre(self) -> int:
+        """The spec's value, whatever a search begins at."""
+        return self.own or self.start
 
     def text(self, value: int) -> str:
         """A value for people: exact, in a readable unit."""
@@ -64,6 +71,7 @@ class _Family:
 
 def _families() -> Iterator[_Family]:
     yield _Family("driver.submit", ("driver.submit",), units.DURATION)
+    yield _Family("driver.float_io", ("driver.float_io",), units.DURATION)
     yield _Family("driver.launch", ("driver.launch.*",), units.DURATION)
     yield _Family("tensor_core.efficiency", ("tensor_core.efficiency.*",), units.SHARE, _ALL)
     bytes_ = ("tensor_core.efficiency.i8", "tensor_core.efficiency.u8")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from stages.compiler.cascade.strategy import plan_layers
 from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Pass, first_draft
+from stages.compiler.lora import Lora
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
 from stages.compiler.passes.fold_affine import FoldAffine
@@ -19,6 +20,7 @@ from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
 from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.compiler.passes.masks import ShareEqual, SimplifyMasks
+from stages.compiler.passes.merge_lora import MergeLora
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
@@ -27,6 +29,7 @@ from stages.compiler.passes.scales import AbsorbScales, HoistScales
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.passes.small_gemms import SmallGemms
+from stages.compiler.passes.view_concats import ViewConcats
 from stages.compiler.passes.view_slices import ViewSlices
 from stages.compiler.progress import (
     Progress,
@@ -46,16 +49,20 @@ from stages.recipe.verify import verify
 from stages.tensors import Array
 
 
+def simplifications() -> tuple[Pass, ...]:
+    """The passes with which every compile begins, in order; `FoldAffine` follows them."""
+    return (Canonicalize(), SimplifyMasks(), Recognize(), ShareEqual(), FoldStrides())
+
+
 def rewrites(
-    quantization: Quantization | None, sample: Mapping[str, Array] | None
+    quantization: Quantization | None,
+    sample: Mapping[str, Array] | None,
+    lora: Lora = Lora.KEEP,
 ) -> tuple[Pass, ...]:
     """The passes that may read and change constants, in order."""
     return (
-        Canonicalize(),
-        SimplifyMasks(),
-        Recognize(),
-        ShareEqual(),
-        FoldStrides(),
+        MergeLora(lora),
+        *simplifications(),
         *([HoistScales()] if quantization is None else []),
         FoldAffine(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
@@ -83,6 +90,7 @@ def decisions() -> tuple[Pass, ...]:
         AssignLayouts(),
         SeparateReads(),
         ViewSlices(),
+        ViewConcats(),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Instruction, Opcode, Plan
 from stages.plan.timing import Timing
-from stages.trace.spans import Span, Timeline
+from stages.trace.spans import Flow, Span, Timeline
 
 _NO_WORK = (Opcode.SIGNAL_EVENT, Opcode.WAIT_EVENT)
 
@@ -29,7 +31,29 @@ def timeline_of(plan: Plan, timing: Timing, spec: HardwareSpec) -> Timeline:
         if instruction.opcode not in _NO_WORK
     ]
     total = cycles_to_nanoseconds(spec, int(timing.total_cycles[0]))
-    return Timeline(plan.queues, tuple(spans), total)
+    return Timeline(plan.queues, tuple(spans), total, flows=_flows(plan.instructions))
+
+
+def _flows(instructions: Sequence[Instruction]) -> tuple[Flow, ...]:
+    """From the last work before each event's signal to the first behind each of its waits."""
+    latest: dict[str, int] = {}
+    signalled: dict[int, int] = {}
+    awaited: dict[str, set[int]] = {}
+    flows: list[Flow] = []
+    place = 0
+    for instruction in instructions:
+        queue = instruction.queue
+        if instruction.opcode is Opcode.SIGNAL_EVENT:
+            if queue in latest:
+                signalled[instruction.event] = latest[queue]
+        elif instruction.opcode is Opcode.WAIT_EVENT:
+            if instruction.event in signalled:
+                awaited.setdefault(queue, set()).add(signalled[instruction.event])
+        else:
+            flows += [Flow(source, place) for source in sorted(awaited.pop(queue, ()))]
+            latest[queue] = place
+            place += 1
+    return tuple(flows)
 
 
 def _name(instruction: Instruction, plan: Plan) -> str:

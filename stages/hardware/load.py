@@ -150,6 +150,7 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             submit_ns=file.driver.submit,
             launch_ns=dict(file.driver.launch),
             event_cycles=file.driver.event,
+            float_io_ns=file.driver.float_io,
         ),
         operating_points=tuple(
             contract.OperatingPoint(clock_hz=point.clock, millivolts=point.voltage)
@@ -257,6 +258,7 @@ def _operators(file: SpecFile) -> dict[str, contract.OperatorSupport]:
         kind: contract.OperatorSupport(
             engine=entry.engine,
             dtypes=frozenset(entry.dtypes),
+            constant_dtypes=frozenset(entry.constants),
             limits={name: (low, high) for name, (low, high) in entry.limits.items()},
         )
         for entry in file.operators

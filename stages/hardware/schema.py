@@ -276,6 +276,7 @@ class OperatorsSection(Section):
     engine: EngineName
     kinds: Annotated[list[OperatorKind], Field(min_length=1)]
     dtypes: Annotated[list[ElementType], Field(min_length=1)]
+    constants: list[ElementType] = []
     limits: dict[LimitName, Annotated[list[CountOrZero], Field(min_length=2, max_length=2)]] = {}
 
 
@@ -286,6 +287,7 @@ class DriverSection(Section):
     submit: DurationOrZero
     launch: dict[LaunchName, DurationOrZero]
     event: Cycles
+    float_io: DurationOrZero = 0
 
 
 class OperatingPointSection(Section):

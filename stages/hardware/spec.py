@@ -182,21 +182,29 @@ class OperatorSupport:
     `limits` bounds facts of the operator, inclusive at both ends: `rank`, `kernel`, `stride`,
     `dilation`, `group`, `spatial` (number of spatial axes), `extent`, `taps` (elements along an
     axis from which a resize makes one: 1 where it copies, 2 where it is linear, 4 where cubic).
+    `constant_dtypes` are types that constants may have besides where the group is quantised: the
+    vendor's compiler quantises them, as it does scales.
     """
 
     engine: str
     dtypes: frozenset[DType]
     limits: Mapping[str, tuple[int, int]]
+    constant_dtypes: frozenset[DType] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Overheads that the vendor's runtime adds."""
+    """Overheads that the vendor's runtime adds.
+
+    `submit_ns` once an inference, and `float_io_ns` more where the model takes or gives floats,
+    which some runtimes convert outside the graph.
+    """
 
     sync_mode: SyncMode
     submit_ns: int
     launch_ns: Mapping[str, int]  # by engine class, charged where a group begins
     event_cycles: int
+    float_io_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

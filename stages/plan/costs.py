@@ -96,7 +96,7 @@ def instruction_costs(plan: Plan, spec: HardwareSpec) -> Costs:
         latency=[item[1] for item in prices],
         port=[item[2] for item in prices],
         events=[instruction.event for instruction in plan.instructions],
-        submit_cycles=nanoseconds_to_cycles(spec, spec.driver.submit_ns),
+        submit_cycles=submission_cycles(plan, spec),
         event_cycles=spec.driver.event_cycles,
         outstanding=spec.dma.outstanding,
         strict=spec.driver.sync_mode is SyncMode.STRICT,
@@ -109,6 +109,14 @@ def instruction_costs(plan: Plan, spec: HardwareSpec) -> Costs:
             for instruction in plan.instructions
         ],
     )
+
+
+def submission_cycles(plan: Plan, spec: HardwareSpec) -> int:
+    """Cycles of the driver's overhead before an inference of this plan."""
+    ends = (*plan.inputs, *plan.outputs)
+    takes_floats = any(binding.region.dtype.is_float for binding in ends)
+    overhead_ns = spec.driver.submit_ns + (spec.driver.float_io_ns if takes_floats else 0)
+    return nanoseconds_to_cycles(spec, overhead_ns)
 
 
 def engine_of(queue: str) -> str:

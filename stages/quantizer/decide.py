@@ -13,9 +13,9 @@ from stages.normalizer.reference_values import ReferenceValues
 from stages.normalizer.sample_files import Sample
 from stages.quantizer.closeness import Closeness, closeness, worst
 from stages.quantizer.histograms import measure_extremes, measure_histograms
-from stages.quantizer.placement import simplified, stored_values, surviving
+from stages.quantizer.placement import calibrated_values, simplified, surviving
 from stages.quantizer.range_methods import entropy, mean_squared_error, min_max, percentile
-from stages.quantizer.search import Found, Kept, fewest_in_float
+from stages.quantizer.search import Found, Judge, Kept, fewest_in_float
 from stages.quantizer.sets import InputSet, load_set
 from stages.quantizer.settings import AccuracyLimit, Calibration, Method, Settings
 from stages.quantizer.trial import Remembered, Trial, reading_quantized
@@ -77,7 +77,7 @@ def decide(settings: Settings, subject: Subject) -> Decided:
     if settings.calibration is not None:
         data = subject.load(settings, "calibration", settings.calibration.data)
         digests["calibration"] = data.sha256
-        names = stored_values(subject.graph, simple, subject.spec)
+        names = calibrated_values(subject.graph, simple, subject.spec)
         ranges, notes = _calibrated(settings, settings.calibration, subject, data, names)
     ranges |= settings.ranges
     quantization = Quantization(ranges, keep, settings.weights, settings.activations, tuple(notes))
@@ -147,12 +147,21 @@ def _limited(
         tried = replace(quantization, keep=quantization.keep | kept)
         return Trial(subject.graph, subject.constants, subject.spec, tried, sample)
 
-    def judge(kept: Kept) -> Closeness:
+    def measure(kept: Kept) -> Closeness:
         tried = trial(kept, subject.sample)
         return worst(
             closeness(tried.run(sample), outputs)
             for sample, outputs in zip(data.samples, expected, strict=True)
         )
+
+    def attempt(kept: Kept) -> Closeness | None:
+        tried = trial(kept, subject.sample)
+        reached = Closeness()
+        for sample, outputs in zip(data.samples, expected, strict=True):
+            reached = reached.worse(closeness(tried.run(sample), outputs))
+            if not reached.meets(limit):
+                return None
+        return reached
 
     remembered = Remembered()
 
@@ -160,7 +169,8 @@ def _limited(
         """On the first sample, without the correction of biases."""
         return closeness(trial(kept, None).run(data.samples[0], remembered), expected[0])
 
-    found = fewest_in_float(candidates, judge, rank, lambda reached: reached.meets(limit))
+    judge = Judge(measure, attempt, rank, lambda reached: reached.meets(limit))
+    found = fewest_in_float(candidates, judge)
     if found.kept is None:
         raise CompileError(
             f"the accuracy limit, {limit.words}, is missed even with every operator in float: "
@@ -184,7 +194,7 @@ def _search_note(found: Found, limit: AccuracyLimit, candidates: int, samples: i
     return (
         f"accuracy: {len(found.kept)} of {candidates} operators in float reach "
         f"{found.reached.words(limit)} {judged} (int8 alone: {found.in_int8.words(limit)}); "
-        f"ranked one at a time, halved, then dropped, in {found.trials} trials: "
+        f"ranked one at a time, grown and dropped in {found.trials} trials: "
         + ", ".join(found.kept)
     )
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stages.compiler.draft import Draft, GraphEditor, first_draft
-from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.fold_affine import FoldAffine
-from stages.compiler.passes.recognize import Recognize
-from stages.compiler.support import CONTRACTIONS, POINTWISE
+from stages.compiler.pipeline import simplifications
+from stages.compiler.support import CONTRACTIONS, POINTWISE, engine_of
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.decisions import Engine
 from stages.recipe.graph import Graph
 from stages.tensors import Array
 
@@ -22,7 +22,7 @@ from stages.tensors import Array
 def simplified(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> Draft:
     """The graph as `QuantizeActivations` meets it."""
     draft = first_draft(graph, constants, spec)
-    for step in (Canonicalize(), Recognize(), FoldAffine()):
+    for step in (*simplifications(), FoldAffine()):
         draft = step.run(draft, spec)
     return draft
 
@@ -45,6 +45,33 @@ def stored_values(graph: Graph, draft: Draft, spec: HardwareSpec) -> tuple[str, 
     floats = {name for name, type_ in graph.types.items() if type_.dtype.is_float}
     stored = floats & set(draft.graph.types) - set(draft.constants) - fused
     return tuple(name for name in graph.types if name in stored)
+
+
+def calibrated_values(graph: Graph, draft: Draft, spec: HardwareSpec) -> tuple[str, ...]:
+    """The stored values without those that stay within a chain of pointwise operators on the
+    vector engine, which is a group of its own: that reads and writes int8, and rounds nothing on
+    the way."""
+    editor = GraphEditor(draft)
+    stored = stored_values(graph, draft, spec)
+    known = frozenset(stored)
+    return tuple(name for name in stored if not _within_chain(name, known, editor, spec))
+
+
+def _within_chain(
+    value: str, stored: frozenset[str], editor: GraphEditor, spec: HardwareSpec
+) -> bool:
+    maker, reader = editor.producer(value), editor.only_reader(value)
+    if maker is None or reader is None:
+        return False
+    operators = (maker, reader)
+    activations = [
+        [name for name in op.operands if name not in editor.constants] for op in operators
+    ]
+    return (
+        all(op.kind in POINTWISE and engine_of(op, spec) is Engine.VECTOR for op in operators)
+        and editor.types[reader.outputs[0]].shape == editor.types[value].shape
+        and all(stored.issuperset(names) for names in activations)  # neither ends a contraction
+    )
 
 
 def surviving(names: frozenset[str], graph: Graph, draft: Draft) -> frozenset[str]:

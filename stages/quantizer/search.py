@@ -4,11 +4,14 @@
 2. All in float. If that misses it, no choice of operators can be expected to meet it.
 3. Rank: each operator alone in int8, the others in float; the worst comes first. Noise adds up, so
    what hurts alone is what to take out.
-4. Halve: the shortest beginning of that ranking that meets the limit, by bisection.
-5. Drop: each of those, least harmful first, goes back to int8 where the limit still holds.
+4. Grow: the first 1, 2, 4, 8, ... of that ranking, until the limit is met; then the shortest
+   beginning between the last two, by bisection.
+5. Drop: halves of those, quarters and so on down to single ones, least harmful first, go back to
+   int8 where the limit still holds (Zeller and Hildebrandt, "Simplifying and Isolating
+   Failure-Inducing Input", 2002).
 
-The answer meets the limit, and no single operator of it can go back. It needs not be the least
-possible number: that would take a trial of every subset.
+The answer meets the limit. It needs not be the least possible number of operators: that would take
+a trial of every subset.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from dataclasses import dataclass
 from stages.quantizer.closeness import Closeness
 
 Kept = frozenset[str]
-MAX_DROPS = 24
-"""Trials that step 5 may take; what lies behind them in the ranking stays in float."""
+Attempt = Callable[[Sequence[str]], Closeness | None]
+MAX_DROPS = 32
+"""Trials that step 5 may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +37,46 @@ class Found:
     kept: tuple[str, ...] | None
     reached: Closeness
     in_int8: Closeness
-    in_float: Closeness | None
     alone: tuple[tuple[str, Closeness], ...]
     trials: int
 
 
-@dataclass(slots=True)
-class _Count:
-    """Trials so far."""
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """How a recipe with some operators in float is judged.
 
-    trials: int = 0
-
-
-def fewest_in_float(
-    candidates: Sequence[str],
-    judge: Callable[[Kept], Closeness],
-    rank: Callable[[Kept], Closeness],
-    meets: Callable[[Closeness], bool],
-) -> Found:
-    """Search among `candidates`.
-
-    `judge` tells how close the recipe comes with those operators in float, on every sample; `rank`
-    may look at fewer, it decides nothing but the order.
+    `measure` tells how close it comes on every sample. `attempt` tells the same where the limit is
+    met, and None where it is missed: it may stop at the first sample that misses. `rank` may look
+    at fewer samples; it decides nothing but the order.
     """
-    count = _Count()
 
-    def judged(kept: Sequence[str]) -> Closeness:
-        count.trials += 1
-        return judge(frozenset(kept))
+    measure: Callable[[Kept], Closeness]
+    attempt: Callable[[Kept], Closeness | None]
+    rank: Callable[[Kept], Closeness]
+    meets: Callable[[Closeness], bool]
 
-    in_int8 = judged(())
-    if meets(in_int8):
-        return Found((), in_int8, in_int8, None, (), count.trials)
-    in_float = judged(candidates)
-    if not meets(in_float):
-        return Found(None, in_float, in_int8, in_float, (), count.trials)
-    alone = _ranked(candidates, rank)
-    count.trials += len(candidates) + 1
-    order = [name for name, _ in alone]
-    kept, reached = _shortest(order, in_float, judged, meets)
-    kept, reached = _without_needless(kept, reached, judged, meets)
-    return Found(tuple(kept), reached, in_int8, in_float, tuple(alone), count.trials)
+
+def fewest_in_float(candidates: Sequence[str], judge: Judge) -> Found:
+    """Search among `candidates`."""
+    trials = 1
+    in_int8 = judge.measure(frozenset())
+    if judge.meets(in_int8):
+        return Found((), in_int8, in_int8, (), trials)
+    trials += 1
+    in_float = judge.measure(frozenset(candidates))
+    if not judge.meets(in_float):
+        return Found(None, in_float, in_int8, (), trials)
+    alone = _ranked(candidates, judge.rank)
+    trials += len(candidates) + 1
+
+    def attempt(kept: Sequence[str]) -> Closeness | None:
+        nonlocal trials
+        trials += 1
+        return judge.attempt(frozenset(kept))
+
+    kept, reached = _shortest([name for name, _ in alone], in_float, attempt)
+    kept, reached = _without_needless(kept, reached, attempt)
+    return Found(tuple(kept), reached, in_int8, tuple(alone), trials)
 
 
 def _ranked(
@@ -88,17 +91,22 @@ def _ranked(
 
 
 def _shortest(
-    order: list[str],
-    in_float: Closeness,
-    judged: Callable[[Sequence[str]], Closeness],
-    meets: Callable[[Closeness], bool],
+    order: list[str], in_float: Closeness, attempt: Attempt
 ) -> tuple[list[str], Closeness]:
-    """By bisection between none, which misses, and all, which meets."""
+    """Doubled from one until the limit is met, then bisected; all of them meet it."""
     missing, meeting, reached = 0, len(order), in_float
+    length = 1
+    while length < len(order):
+        found = attempt(order[:length])
+        if found is not None:
+            meeting, reached = length, found
+            break
+        missing = length
+        length *= 2
     while meeting - missing > 1:
         middle = (missing + meeting) // 2
-        found = judged(order[:middle])
-        if meets(found):
+        found = attempt(order[:middle])
+        if found is not None:
             meeting, reached = middle, found
         else:
             missing = middle
@@ -106,14 +114,20 @@ def _shortest(
 
 
 def _without_needless(
-    kept: list[str],
-    reached: Closeness,
-    judged: Callable[[Sequence[str]], Closeness],
-    meets: Callable[[Closeness], bool],
+    kept: list[str], reached: Closeness, attempt: Attempt
 ) -> tuple[list[str], Closeness]:
-    for name in list(reversed(kept))[:MAX_DROPS]:
-        fewer = [other for other in kept if other != name]
-        found = judged(fewer)
-        if meets(found):
-            kept, reached = fewer, found
+    left = MAX_DROPS
+    size = len(kept) // 2
+    while size and left:
+        end = len(kept)
+        while end > 0 and left:
+            fewer = kept[: max(end - size, 0)] + kept[end:]
+            end -= size
+            if not fewer:
+                continue  # none is what int8 alone was
+            left -= 1
+            found = attempt(fewer)
+            if found is not None:
+                kept, reached = fewer, found
+        size //= 2
     return kept, reached

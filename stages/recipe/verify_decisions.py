@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from stages.recipe.decisions import Allocation, Engine, Group, Lifetime, Recipe
+from stages.recipe.kinds import Kind
 from stages.recipe.printer import print_group, print_line, print_operator, print_value_name, quoted
 from stages.recipe.refusal import refuse
 from stages.tensors import LayoutKind
@@ -204,14 +205,20 @@ def _refuse_overlap(recipe: Recipe, one: str, other: str) -> None:
 
 
 def _view_roots(recipe: Recipe) -> dict[str, str]:
-    """For each value the one whose bytes it shares: views are what groups without engine make."""
+    """For each value the one whose bytes it shares: views are what groups without engine make. The
+    operands of a concatenation without engine lie in its result; the plan's rules prove where."""
     roots = {name: name for name in recipe.graph.types}
     makers = {operator.name: operator for operator in recipe.graph.operators}
     for group in recipe.groups:
         for name in group.operators if group.engine is Engine.NONE else ():
             operator = makers[name]
-            if operator.operands:
-                roots.update(dict.fromkeys(operator.outputs, roots[operator.operands[0]]))
+            if not operator.operands:
+                continue
+            root = roots[operator.operands[0]]
+            roots.update(dict.fromkeys(operator.outputs, root))
+            if operator.kind is Kind.CONCAT:
+                joined = {roots[value] for value in operator.operands}
+                roots.update({value: root for value, one in roots.items() if one in joined})
     return roots
 
 

@@ -2,7 +2,8 @@
 
 The format is Google's "Trace Event Format" (the document linked from chrome://tracing).
 Complete events ("X") of one track mustn't overlap, so each engine is a thread of its own; a
-quantity over time is a counter ("C") of its process. Times are microseconds there; a nanosecond
+quantity over time is a counter ("C") of its process, and what waited for what an arrow ("s" to
+"f"). Times are microseconds there; a nanosecond
 is kept as three decimals.
 """
 
@@ -40,6 +41,10 @@ def _process(number: int, name: str, timeline: Timeline) -> Iterator[Event]:
         yield _complete(number, threads[span.track], span)
     for series in timeline.series:
         yield from _counter(number, series)
+    for index, flow in enumerate(timeline.flows):
+        for phase, place in (("s", flow.source), ("f", flow.target)):
+            span = timeline.spans[place]
+            yield _arrow_end(phase, f"{number}.{index}", number, threads[span.track], span)
 
 
 def _metadata(process: int, thread: int, name: str, content: Event) -> Event:
@@ -57,6 +62,20 @@ def _complete(process: int, thread: int, span: Span) -> Event:
         "dur": span.duration_ns / 1000,
         "args": {"group": span.group, **span.facts} if span.group else {**span.facts},
     }
+
+
+def _arrow_end(phase: str, name: str, process: int, thread: int, span: Span) -> Event:
+    """One end of an arrow: it binds to the complete event that encloses its time."""
+    end: Event = {
+        "ph": phase,
+        "name": "waits for",
+        "cat": "event",
+        "id": name,
+        "pid": process,
+        "tid": thread,
+        "ts": span.start_ns / 1000,
+    }
+    return {**end, "bp": "e"} if phase == "f" else end
 
 
 def _counter(process: int, series: Series) -> Iterator[Event]:

@@ -42,16 +42,26 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """One span waited for another, on another track. Both are indices into a timeline's spans."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """The spans of one run, or of several in a row, that began at 0 and lasted `duration_ns`.
 
     `tracks` lists every engine, busy or not. Spans of one track don't overlap and come in order.
+    A flow's source ends before its target starts.
     """
 
     tracks: tuple[str, ...]
     spans: tuple[Span, ...]
     duration_ns: int
     series: tuple[Series, ...] = ()
+    flows: tuple[Flow, ...] = ()
 
     def __post_init__(self) -> None:
         reached = dict.fromkeys(self.tracks, 0)
@@ -62,6 +72,9 @@ class Timeline:
                     f"isn't within [{reached[span.track]}, {self.duration_ns})"
                 )
             reached[span.track] = span.end_ns
+        for flow in self.flows:
+            if self.spans[flow.source].end_ns > self.spans[flow.target].start_ns:
+                raise ValueError(f"{flow} goes back in time")
 
     def of_track(self, track: str) -> tuple[Span, ...]:
         """The spans of one track, in order."""

@@ -49,7 +49,7 @@ def chip() -> ChipAccuracy:
 
 def page(chip: ChipAccuracy) -> str:
     rows = ("npu_tiny", Precision.FP16)
-    context = Context({rows: 0.08}, 0.2, 0.97, {rows: 0.13}, ["npu_unknown"])
+    context = Context({rows: 0.08}, 0.2, 0.97, {rows: 0.13}, ["npu_unknown"], {})
     return accuracy_page([chip], context, "plots")
 
 

@@ -56,6 +56,23 @@ def test_a_parameter_that_no_row_depends_on_is_named() -> None:
     )  # fmt: skip
     assert bandwidth.warnings == ()
     assert call.warnings == ("no fitted row depends on it",)
+    assert call.value == call.parameter.start, "nothing but its source speaks for a value"
+
+
+def test_what_noisy_rows_leave_open_stays_near_the_spec() -> None:
+    # of two that only their sum tells apart, neither runs off to make up for the other
+    tuner = tuner_of(NAMES)
+    rows = measured_rows(tuner)[:6]
+    noise = np.exp(np.random.default_rng(2).normal(0, 0.2, len(rows)))
+    noisy = [
+        replace(row, measured_ns=row.measured_ns * x) for row, x in zip(rows, noise, strict=True)
+    ]
+    found = fit(tuner, noisy, FitOptions(starts=1))
+    for estimate in found.estimates:
+        parameter = estimate.parameter
+        widest = max(estimate.value / parameter.start, parameter.start / estimate.value)
+        assert widest < 8
+        assert parameter.low < estimate.value
 
 
 def test_parameters_that_the_rows_cannot_tell_apart_are_named() -> None:

@@ -17,10 +17,11 @@ DEVICES = ("npu_tiny/16K", "rk3588_npu")
 
 
 def package_digest(seed: int, name: str) -> str:
-    """The sha256 of the package that a seed's model becomes on a device."""
+    """The sha256 of the package that a seed's model becomes on a device, biases corrected."""
     spec = hardware(name)
-    graph, constants = import_model(model_of(seed).model)
-    compiled = compile_graph(graph, constants, spec)
+    model = model_of(seed)
+    graph, constants = import_model(model.model)
+    compiled = compile_graph(graph, constants, spec, sample=model.feeds)
     manifest = Manifest(
         model=graph.name,
         model_sha256="0" * 64,
@@ -29,7 +30,14 @@ def package_digest(seed: int, name: str) -> str:
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
     )
-    package = Package(compiled.recipe, compiled.plan, compiled.weights, manifest)
+    package = Package(
+        compiled.recipe,
+        compiled.plan,
+        compiled.weights,
+        manifest,
+        compiled.constants,
+        compiled.weighed,
+    )
     with tempfile.TemporaryDirectory() as folder:
         return write_package(Path(folder) / "package", package).package_sha256
 

@@ -204,6 +204,23 @@ def test_an_int8_convolution_with_a_float_result_is_a_group_only_with_floats() -
     assert all(line.startswith("host") for line in groups(text, "ethos_u65_512", data))
 
 
+def test_float_constants_go_with_a_quantised_group_where_the_spec_says_so() -> None:
+    affine = """
+        input %x : i8[1,4,6,6]
+        const %s : f32[]
+        const %w : f32[4,1,1]
+        %f : f32[1,4,6,6] = dequantize(%x, %s) {axis=-1}
+        %m : f32[1,4,6,6] = mul(%f, %w)
+        %y : i8[1,4,6,6] = quantize(%m, %s) {axis=-1}
+        output %y
+        """
+    data = {"s": 0.1, "w": 0.5}
+    assert groups(affine, "edge_tpu", data) == ["vector: dequantize mul quantize"]
+    assert any(line.startswith("host") for line in groups(affine, "ethos_u65_512", data))
+    floats = "input %x : f32[4]\nconst %w : f32[4]\n%y : f32[4] = mul(%x, %w)\noutput %y"
+    assert groups(floats, "edge_tpu", {"w": 0.5}) == ["host: mul"]
+
+
 def test_a_dequantize_that_others_read_stays_outside() -> None:
     text = QDQ + f"%t : {T} = neg(%fx)\noutput %r\noutput %t"
     found = groups(text, data={"sx": 0.1, "sw": 0.01})

@@ -84,11 +84,13 @@ def slots_bytes(work: Workload, tile: Tile) -> int:
         if part < whole
     }
     chunked = 0 < tile.reduction < work.reduction_extent
-    total = sum(
-        size * (2 if stream.axes & (cut | ({-1} if chunked else set())) else 1)
-        for stream, size in sizes.items()
-    )
-    total += result * (2 if cut else 1)
+    # What changes from sum to sum only needs no second slot while a sum is made in several steps.
+    total = 0
+    for stream, size in sizes.items():
+        moves = bool(stream.axes & cut)
+        double = (moves or chunked) if -1 in stream.axes else (moves and not chunked)
+        total += size * (2 if double else 1)
+    total += result * (2 if cut and not chunked else 1)
     return total + (align(accumulator_bytes(work, tile.extents), ALIGNMENT) if chunked else 0)
 
 

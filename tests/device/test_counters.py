@@ -18,6 +18,7 @@ from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.spec import SyncMode
 from stages.plan.costs import instruction_costs
 from stages.trace.chrome import chrome_trace
+from stages.trace.spans import Flow
 from tests.device.packages import package_of
 from tests.device.plans import conv_relu_plan
 from tests.device.specs import tiny_spec
@@ -111,6 +112,17 @@ def test_a_sessions_timeline_is_its_samples() -> None:
     assert set(clock.values) == {1000.0}
 
 
+def test_a_timelines_arrows_are_the_events_of_its_plan() -> None:
+    spec = tiny_spec()
+    device = SimulatedDevice(spec)
+    device.load(package_of(conv_relu_plan(), {"w": WEIGHT}, spec), Path())
+    timeline = device.timeline()
+    assert [span.category for span in timeline.spans] == [
+        "DMA_COPY", "DMA_COPY", "TENSOR_CORE_CONV", "DMA_COPY",
+    ]  # fmt: skip
+    assert timeline.flows == (Flow(0, 2), Flow(1, 2), Flow(2, 3))
+
+
 def test_the_trace_of_a_session_keeps_the_format() -> None:
     """Of the Trace Event Format: what every event has, tracks without overlap, times in order."""
     spec = tiny_spec()
@@ -135,6 +147,9 @@ def test_the_trace_of_a_session_keeps_the_format() -> None:
             assert all(isinstance(value, int | float) for value in event["args"].values())
             assert event["ts"] > changed.get(event["name"], -1.0)
             changed[event["name"]] = event["ts"]
+        elif event["ph"] in ("s", "f"):
+            assert place in threads
+            assert event["pid"] == 1
         else:
             assert event["ph"] == "M"
             assert event["name"] in METADATA

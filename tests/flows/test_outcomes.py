@@ -18,6 +18,7 @@ def test_every_outcome_has_a_meaning_and_a_place_in_the_order() -> None:
 def test_the_order_is_that_which_merges_are_blocked_by() -> None:
     """Written here once more: a change of it changes verdicts, and shouldn't come by accident."""
     unknown = "INTERRUPTED INTERNAL_ERROR BAD_INPUT BAD_HARDWARE_SPEC BAD_PACKAGE DEVICE_ERROR"
+    unknown += " UNDECIDED"
     bad = "COMPILE_REFUSED VALIDATION_FAILED GATE_FAILED STRESS_FAILED"
     assert " ".join(outcome.name for outcome in GRAVITY) == f"{unknown} {bad} PASSED"
 

@@ -71,6 +71,37 @@ def test_show_prints_recipe_plan_and_memory_map(made: PairPlaces) -> None:
     assert "sram" in plan.out
 
 
+def test_show_says_why(made: PairPlaces) -> None:
+    said = recipe_inside("show", made.package, "--why", "relu")
+    assert said.code == Outcome.PASSED
+    assert said.out.startswith("group conv on tensor_core: ")
+    for word in ("fusion: conv+relu", "precision: f16", "tile: [", "<- chosen", " us "):
+        assert word in said.out
+    assert recipe_inside("show", made.package, "--why", "%r").out == said.out, "the maker of %r"
+    wrong = recipe_inside("show", made.package, "--why", "convv")
+    assert wrong.code == Outcome.BAD_INPUT
+    assert "hint: the nearest names: conv" in wrong.err
+
+
+def test_compile_stops_goes_on_and_uses_old_decisions(made: PairPlaces, tmp_path: Path) -> None:
+    common = ["compile", made.normalized, "--hardware", HARDWARE, "--fresh"]
+    stopped = recipe_inside(*common, "--out", tmp_path / "fused", "--stop-after", "fuse")
+    assert (stopped.code, stopped.err) == (Outcome.PASSED, "")
+    text = tmp_path / "fused" / "recipe.txt"
+    assert "group conv on tensor_core" in text.read_text()
+    went_on = recipe_inside(*common, "--out", tmp_path / "again", "--start-from", text)
+    warm = recipe_inside(*common, "--out", tmp_path / "warm", "--reuse", made.package)
+    assert went_on.code == warm.code == Outcome.PASSED
+    assert "used again" in warm.out
+    for name in ("manifest.json", "recipe.txt", "plan.bin", "weights.safetensors"):
+        expected = (made.package / name).read_bytes()
+        assert (tmp_path / "again" / name).read_bytes() == expected
+        assert (tmp_path / "warm" / name).read_bytes() == expected
+    wrong = recipe_inside(*common, "--out", tmp_path / "no", "--stop-after", "tiles")
+    assert wrong.code == Outcome.BAD_INPUT
+    assert "canonicalize, " in wrong.err
+
+
 def refuse_package(package: Path, outcome: Outcome, *words: str, hardware: str = HARDWARE) -> None:
     """Every command that reads a package refuses it, and writes nothing."""
     out = package.parent / "refused" / "out"

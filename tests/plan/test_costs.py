@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from stages.hardware.cost import contraction_cycles, transfer_cost, vector_cycles
@@ -32,6 +34,21 @@ def test_a_contraction_is_priced_by_its_shape_and_its_launch() -> None:
     expected = contraction_cycles(SPEC.tensor_core, 36, 8, 72, 1, 9, DType.F16)
     assert (costs.cycles[at], costs.launch[at]) == (expected, 200)
     assert (costs.submit_cycles, costs.event_cycles, costs.outstanding) == (1_000, 5, 2)
+
+
+def test_floats_at_the_ends_cost_their_conversion_once() -> None:
+    driver = replace(SPEC.driver, float_io_ns=7_000)
+    spec = replace(SPEC, driver=driver)
+    floats = conv_relu_plan()
+    assert all(item.region.dtype.is_float for item in (*floats.inputs, *floats.outputs))
+    assert instruction_costs(floats, spec).submit_cycles == 8_000
+    whole = replace(floats.inputs[0], region=region("ddr", 0, (4,), DType.I8))
+    for plan_ in (
+        replace(floats, inputs=(whole,), outputs=(whole,)),
+        replace(floats, inputs=(), outputs=()),
+    ):
+        assert instruction_costs(plan_, spec).submit_cycles == 1_000
+    assert instruction_costs(replace(floats, outputs=(whole,)), spec).submit_cycles == 8_000
 
 
 def test_transfers_are_priced_by_their_shortest_run() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from stages.trace.chrome import chrome_trace
 from stages.trace.counters import covered_ns, exposed_ns
-from stages.trace.spans import Series, Span, Timeline
+from stages.trace.spans import Flow, Series, Span, Timeline
 
 TIMELINE = Timeline(
     ("core", "dma0", "dma1", "host"),
@@ -80,3 +81,16 @@ def test_a_counter_has_one_event_for_each_change() -> None:
         if event["name"] == "process_name"
     ]
     assert processes == [(1, "one"), (2, "two")]
+
+
+def test_an_arrow_leads_from_a_span_to_what_waited_for_it() -> None:
+    timeline = replace(TIMELINE, flows=(Flow(0, 2), Flow(3, 4)))
+    events = json.loads(chrome_trace([("one", timeline)]))["traceEvents"]
+    ends = [event for event in events if event["ph"] in "sf"]
+    assert [(event["ph"], event["tid"], event["ts"]) for event in ends] == [
+        ("s", 2, 0.01), ("f", 1, 0.035), ("s", 2, 0.04), ("f", 1, 0.08),
+    ]  # fmt: skip
+    assert [event["id"] for event in ends] == ["1.0", "1.0", "1.1", "1.1"]
+    assert [event.get("bp") for event in ends] == [None, "e", None, "e"]
+    with pytest.raises(ValueError, match="back in time"):
+        replace(TIMELINE, flows=(Flow(2, 0),))

@@ -54,7 +54,7 @@ class Site:
 @dataclass(frozen=True, slots=True)
 class Chain:
     """The groups `[start, stop)` as a chain. `axes`: of each group's result, the axis along which
-    it is cut. `held`: results that pass within the chain alone. `inner`: all that do."""
+    it is cut. `held`: results that pass within the chain alone; `inner`: all that do."""
 
     start: int
     stop: int

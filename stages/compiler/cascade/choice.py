@@ -8,34 +8,33 @@ short list of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf
 
-from stages.compiler.cascade.chains import Site, axes_of
-from stages.compiler.cascade.prices import ChainPrices, Estimate
-from stages.hardware.spec import HardwareSpec
+from stages.compiler.cascade.chains import Site, axes_of, chains_ending
+from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
 
-LONGEST = 12
+LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""
-_LAPS = (1.0, 3.0, inf)
+_LAPS = (1, 2, 4, None)
 KEPT = 4
 """Stripes of an interval that are remembered: the cheapest, and what comes next."""
 Options = tuple[Estimate, ...]
 """Ways to cut one interval in stripes, the cheapest first."""
-Price = tuple[int, int]
-"""Cycles, then bytes to and from the DDR: of equal cycles the fewer bytes win."""
+Interval = tuple[int, int]
+"""Groups `[start, stop)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
     """What a layer-by-layer solution leaves to cascades.
 
-    `costs`: the price of each group by itself. `resident`: values that lie whole in the SRAM.
-    `room_bytes(start, stop)`: the SRAM that residents other than `held` leave over an interval.
+    `cycles`, `costs`: of each group by itself. `resident`: values that lie whole in the SRAM, with
+    the groups over which they live and their bytes.
     """
 
     site: Site
+    cycles: Mapping[int, int]
     costs: Mapping[int, Price]
     resident: Mapping[str, tuple[int, int, int]]
     capacity_bytes: int
@@ -51,24 +50,28 @@ class Ground:
         return self.capacity_bytes - taken
 
 
-def choose(ground: Ground, spec: HardwareSpec) -> tuple[Options, ...]:
-    """The cascades that make the groups cheapest, in execution order."""
-    numbers = sorted(ground.site.works)
-    if not numbers:
-        return ()
-    options = best_intervals(ground, spec)
-    intervals = {
-        interval: (found[0].cycles, found[0].ddr_bytes) for interval, found in options.items()
-    }
-    cuts = cheapest_cuts(ground.costs, intervals, numbers[-1] + 1)
+def choose(ground: Ground, options: Mapping[Interval, Options]) -> tuple[Options, ...]:
+    """The cascades that make the groups cheapest, of these options, in execution order."""
+    _, cuts = _cheapest(ground, options)
     return tuple(options[interval] for interval in cuts)
 
 
+def total_price(ground: Ground, options: Mapping[Interval, Options]) -> Price:
+    """The price of all groups, in the cheapest cascades of these options."""
+    price, _ = _cheapest(ground, options)
+    return price
+
+
+def _cheapest(ground: Ground, options: Mapping[Interval, Options]) -> tuple[Price, list[Interval]]:
+    intervals = {interval: found[0].price for interval, found in options.items()}
+    return cheapest_cuts(ground.costs, intervals, max(ground.site.works, default=-1) + 1)
+
+
 def cheapest_cuts(
-    costs: Mapping[int, Price], intervals: Mapping[tuple[int, int], Price], count: int
-) -> list[tuple[int, int]]:
+    costs: Mapping[int, Price], intervals: Mapping[Interval, Price], count: int
+) -> tuple[Price, list[Interval]]:
     """The cheapest partition of `[0, count)` into single groups (free where `costs` has none) and
-    intervals, as the intervals that it takes; single groups are left out."""
+    intervals: its price, and the intervals that it takes."""
     best: list[Price] = [(0, 0)]
     back: list[int] = [0]
     ending: dict[int, list[tuple[int, Price]]] = {}
@@ -89,21 +92,23 @@ def cheapest_cuts(
         if stop - back[stop] > 1:
             taken.append((back[stop], stop))
         stop = back[stop]
-    return taken[::-1]
+    return best[count], taken[::-1]
 
 
 def _plus(one: Price, other: Price) -> Price:
     return one[0] + other[0], one[1] + other[1]
 
 
-def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[tuple[int, int], Options]:
-    """For each interval of groups that can be a cascade, its cheapest ones that fit the SRAM."""
-    prices = ChainPrices(ground.site, spec, frozenset(ground.resident))
-    found: dict[tuple[int, int], Options] = {}
-    for last in sorted(ground.site.works):
-        if not _may_pay(ground, last):
+def best_intervals(
+    ground: Ground, prices: ChainPrices, lasts: Iterable[int]
+) -> dict[Interval, Options]:
+    """For each interval of groups that can be a cascade and ends with one of `lasts`, the cheapest
+    ways to cut it that fit the SRAM."""
+    found: dict[Interval, Options] = {}
+    for last in lasts:
+        if not may_pay(ground, last):
             continue
-        for estimate in _estimates(prices, last):
+        for estimate in _estimates(prices, last, ground.capacity_bytes):
             chain = estimate.chain
             if not _passes_through_ddr(ground, estimate):
                 continue
@@ -111,16 +116,17 @@ def best_intervals(ground: Ground, spec: HardwareSpec) -> dict[tuple[int, int], 
                 continue
             interval = (chain.start, chain.stop)
             others = found.get(interval, ())
-            if len(others) < KEPT or _rank(estimate) < _rank(others[-1]):
-                found[interval] = tuple(sorted((*others, estimate), key=_rank)[:KEPT])
+            if len(others) < KEPT or rank(estimate) < rank(others[-1]):
+                found[interval] = tuple(sorted((*others, estimate), key=rank)[:KEPT])
     return found
 
 
-def _rank(estimate: Estimate) -> tuple[int, int, int]:
-    return estimate.cycles, estimate.ddr_bytes, estimate.sram_bytes
+def rank(estimate: Estimate) -> tuple[int, int, int]:
+    """The order of ways to cut one chain, the best first."""
+    return *estimate.price, estimate.sram_bytes
 
 
-def _may_pay(ground: Ground, last: int) -> bool:
+def may_pay(ground: Ground, last: int) -> bool:
     """Whether the group reads what one of the tiled groups before it has put into the DDR."""
     results = {
         ground.site.works[number].result
@@ -137,15 +143,13 @@ def _passes_through_ddr(ground: Ground, estimate: Estimate) -> bool:
     return any(value not in ground.resident for value in estimate.chain.held)
 
 
-def _estimates(prices: ChainPrices, last: int) -> Iterator[Estimate]:
+def _estimates(prices: ChainPrices, last: int, sram_bytes: int) -> Iterator[Estimate]:
     for axis in axes_of(prices.site, last):
-        reached = False
-        for stripe in _stripes(prices.group(last, axis).extent):
-            for laps in _LAPS:
-                for estimate in prices.estimates(last, axis, stripe, laps, LONGEST):
-                    reached = True
-                    yield estimate
-        if reached:
+        chains = list(chains_ending(prices.site, last, axis, LONGEST))
+        if chains:
+            for stripe in _stripes(prices.group(last, axis).extent):
+                for laps in _LAPS:
+                    yield from prices.estimates(chains, stripe, laps, sram_bytes)
             return
 
 

@@ -6,26 +6,35 @@ whenever its buffer begins a new lap: with room for `laps` rounds, that is once 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import ceil, inf
 
-from stages.compiler.cascade.chains import Chain, Site, chains_ending
+from stages.compiler.cascade.chains import Chain, Site
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, dependencies, streams
 from stages.compiler.tiling.tile_prices import TilePrices
 from stages.compiler.tiling.workload import Boxes, Workload
-from stages.hardware.cost import launch_cycles
+from stages.hardware.cost import compulsory_cycles, launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, SRAM
+from stages.recipe.decisions import Engine
 from stages.tensors import full_box
+
+Price = tuple[int, int]
+"""Cycles and a little for traffic, then bytes to and from the DDR."""
+_TRAFFIC_SHARE = 20  # of the time that bytes take on the DDR's port: what traffic itself costs
+
+
+def price_of(cycles: int, ddr_bytes: int, spec: HardwareSpec) -> Price:
+    """What a choice goes by: of ways that take nearly the same time the one that moves less."""
+    return cycles + compulsory_cycles(spec, ddr_bytes) // _TRAFFIC_SHARE, ddr_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """The cost of a chain in stripes: cycles, bytes to and from the DDR, bytes of SRAM that its
-    buffers take, and rows that each buffer should hold."""
+    buffers take, and rows that each buffer should hold. `is_replayed`: every part is priced, not
+    one round for all."""
 
     chain: Chain
     stripe: int
@@ -33,6 +42,13 @@ class Estimate:
     ddr_bytes: int
     sram_bytes: int
     wanted: Mapping[str, int]
+    price: Price
+    is_replayed: bool = False
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """The groups `[start, stop)` of the chain."""
+        return self.chain.start, self.chain.stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,41 +165,37 @@ class ChainPrices:
         return found
 
     def estimates(
-        self, last: int, axis: int, stripe: int, laps: float, longest: int
+        self, chains: Sequence[Chain], stripe: int, laps: int | None, sram_bytes: int
     ) -> Iterator[Estimate]:
-        """Estimates of the chains that end with a group, from two groups on, each one group
-        longer, up to one that no instruction can make."""
-        prices = self.group(last, axis)
-        walk = _Walk(self, last, stripe, laps, -(-prices.extent // stripe))
+        """Estimates of chains that end with one group, each one group longer than the one before,
+        up to one that no instruction can make, or that can't fit so many bytes of SRAM.
+
+        `laps`: rounds for which buffers have room; None: for all of them.
+        """
+        last, axis = chains[0].stop - 1, chains[0].axes[-1]
+        walk = _Walk(self, last, stripe, laps, -(-self.group(last, axis).extent // stripe))
         walk.add(last, axis)
-        for chain in chains_ending(self.site, last, axis, longest):
+        for chain in chains:
             walk.add(chain.start, chain.axes[0])
-            if not walk.is_legal:
+            if not walk.is_legal or walk.sram_bytes > sram_bytes:
                 return
             yield walk.estimate(chain)
 
 
 @dataclass(slots=True)
-class _Rows:
-    """Rows of a value in one round: at most `most`; `fresh` of them weren't needed before."""
-
-    most: int
-    fresh: Fraction
-
-
-@dataclass(slots=True)
 class _Walk:
-    """A chain being followed backwards, its cost so far."""
+    """A chain being followed backwards, its cost so far. `needed`: rows of a value in one round, at
+    most; on average it is its extent over the rounds, and what is beyond that, the halo."""
 
     prices: ChainPrices
     last: int
     stripe: int
-    laps: float
+    laps: int | None
     rounds: int
-    needed: dict[str, _Rows] = field(default_factory=dict)
+    needed: dict[str, int] = field(default_factory=dict)
     outside: dict[str, _Moved] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
-    compute: int = 0
+    compute: dict[Engine, int] = field(default_factory=dict)
     launches: int = 0
     loading: int = 0
     storing: int = 0
@@ -196,45 +208,41 @@ class _Walk:
         """Put a group before the chain."""
         site, prices = self.prices.site, self.prices.group(number, axis)
         work = prices.work
-        is_held = number != self.last and site.is_held(work.result, self.last + 1)
-        if number == self.last:
-            rows = _Rows(self.stripe, Fraction(prices.extent, self.rounds))
-        else:
-            rows = self._rows(work.result, prices)
-        made = self._held(rows, prices) if is_held else ceil(rows.fresh)
+        is_held = site.is_held(work.result, self.last + 1)
+        is_buffered = number != self.last and (is_held or work.result not in self.prices.resident)
+        most = min(prices.extent, self.needed.get(work.result, self.stripe))
+        fresh = -(-prices.extent // self.rounds)
+        made = self._buffered(most, prices) if is_buffered else fresh
         cycles = prices.compute_cycles(made)
-        if cycles is None or prices.compute_cycles(rows.most) is None:
+        if cycles is None or prices.compute_cycles(most) is None:
             self.is_legal = False
             return
-        self.compute += self.rounds * cycles
-        self.launches += launch_cycles(self.prices.spec, work.group.engine)
+        engine = work.group.engine
+        self.compute[engine] = self.compute.get(engine, 0) + self.rounds * cycles
+        self.launches += launch_cycles(self.prices.spec, engine)
         self._constants(prices.fixed)
-        if is_held:
+        if is_buffered:
             self.outside.pop(work.result, None)
+            if not is_held:
+                self._store(prices.transfer(work.result, fresh), 0)
         elif work.result not in self.prices.resident:
-            self._store(prices.transfer(work.result, made))
-        self._operands(number, prices, made, rows)
+            self._store(prices.transfer(work.result, made), 2)
+        self._operands(number, prices, made, most)
 
-    def _rows(self, value: str, prices: GroupPrices) -> _Rows:
-        rows = self.needed[value]
-        return _Rows(min(rows.most, prices.extent), min(rows.fresh, Fraction(prices.extent)))
-
-    def _held(self, rows: _Rows, prices: GroupPrices) -> int:
-        """Give a held result its buffer; returns the rows that are made in a round, on average."""
-        value = prices.work.result
-        if self.laps == inf:
-            capacity = prices.extent
-        else:
-            capacity = min(prices.extent, rows.most + ceil((self.laps - 1) * rows.fresh))
+    def _buffered(self, most: int, prices: GroupPrices) -> int:
+        """Give a result its buffer; returns the rows that are made in a round, on average."""
+        value, extent, rounds = prices.work.result, prices.extent, self.rounds
+        more = extent if self.laps is None else -(-(self.laps - 1) * extent // rounds)
+        capacity = min(extent, most + more)
         self.wanted[value] = capacity
         row_bytes = prices.transfer(value, 1).size_bytes
         alignment = placement_alignment(self.prices.spec.sram)
         self.sram_bytes += align(capacity * row_bytes, alignment)
-        if capacity >= prices.extent:
-            return ceil(rows.fresh)
-        halo = max(Fraction(0), rows.most - rows.fresh)
-        in_lap = max(1, int((capacity - rows.most) / rows.fresh) + 1) if rows.fresh else 1
-        return min(prices.extent, ceil(rows.fresh + halo / in_lap))
+        if capacity == extent:
+            return -(-extent // rounds)
+        in_lap = (capacity - most) * rounds // extent + 1
+        halo = max(0, most * rounds - extent)
+        return min(extent, -(-(extent * in_lap + halo) // (rounds * in_lap)))
 
     def _constants(self, fixed: _Moved) -> None:
         self.loading += fixed.cycles
@@ -242,33 +250,24 @@ class _Walk:
         self.ddr_bytes += fixed.size_bytes
         self.sram_bytes += fixed.slot_bytes
 
-    def _store(self, moved: _Moved) -> None:
+    def _store(self, moved: _Moved, slots: int) -> None:
         self.storing += self.rounds * moved.cycles
         self.latency += self.rounds * moved.latency
         self.ddr_bytes += self.rounds * moved.size_bytes
-        self.sram_bytes += 2 * moved.slot_bytes
+        self.sram_bytes += slots * moved.slot_bytes
 
-    def _operands(self, number: int, prices: GroupPrices, made: int, rows: _Rows) -> None:
+    def _operands(self, number: int, prices: GroupPrices, made: int, most: int) -> None:
         work, site = prices.work, self.prices.site
         for value in work.operands:
             if value in work.constants or value in work.tables:
                 continue
             cut = site.cut_axes(number, prices.axis)[value]
             if cut >= 0:
-                self._need(value, prices, cut, rows)
+                low, high = prices.boxes(most)[value][cut]
+                self.needed[value] = max(self.needed.get(value, 0), high - low)
             if value not in self.prices.resident:
                 times = self.rounds if cut != -1 else 1
                 self._load(value, prices.transfer(value, made), times)
-
-    def _need(self, value: str, prices: GroupPrices, cut: int, rows: _Rows) -> None:
-        low, high = prices.boxes(rows.most)[value][cut]
-        whole = prices.work.types[value].shape[cut]
-        fresh = rows.fresh * Fraction(whole, prices.extent)
-        other = self.needed.get(value)
-        if other is not None:
-            self.needed[value] = _Rows(max(other.most, high - low), max(other.fresh, fresh))
-        else:
-            self.needed[value] = _Rows(high - low, fresh)
 
     def _load(self, value: str, moved: _Moved, times: int) -> None:
         """Note the load of an operand; it is none where its maker joins the chain later."""
@@ -286,20 +285,25 @@ class _Walk:
         spec, outside = self.prices.spec, self.outside.values()
         loading = self.loading + sum(item.cycles for item in outside)
         latency = self.latency + sum(item.latency for item in outside)
+        ddr_bytes = self.ddr_bytes + sum(item.size_bytes for item in outside)
         steps = self.rounds * len(chain.works)
         if spec.dma.outstanding > 1:
             latency //= steps
         moving = loading + self.storing
+        compute = sum(self.compute.values())
+        # With rows to spare in the buffers, one engine goes on while the other reads.
+        longest = compute if self.laps == 1 else max(self.compute.values())
         if spec.driver.sync_mode is SyncMode.STRICT:
-            cycles = self.launches + self.compute + moving + latency
+            cycles = self.launches + compute + moving + latency
         else:
-            ramp = (self.compute + moving) // steps
-            cycles = self.launches + max(self.compute, moving) + ramp + latency
+            ramp = (compute + moving) // steps
+            cycles = self.launches + max(longest, moving) + ramp + latency
         return Estimate(
             chain,
             self.stripe,
             cycles,
-            self.ddr_bytes + sum(item.size_bytes for item in outside),
+            ddr_bytes,
             self.sram_bytes + sum(item.slot_bytes for item in outside),
-            {value: self.wanted[value] for value in chain.held},
+            {value: self.wanted[value] for value in self.wanted if value in chain.inner},
+            price_of(cycles, ddr_bytes, spec),
         )

@@ -1,17 +1,18 @@
-"""Layer by layer or in cascades: both plans are made and timed, and the better one is kept.
+"""Layer by layer or in cascades: both ways are emitted and timed, and the better one is kept.
 
-The choice among cascades goes by estimates; whether they are worth it is settled by the whole plan
-as the device runs it. A cascade whose groups then end later than they do layer by layer is dropped.
+The choice among cascades goes by estimates. Whether one is worth it is settled by its groups' own
+instructions as the device runs them, layer by layer and in stripes; then the choice is made again
+without those that weren't.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
-from stages.compiler.cascade.chains import site_of
-from stages.compiler.cascade.choice import Ground, Options, choose
-from stages.compiler.cascade.prices import Estimate
+from stages.compiler.cascade.choice import Interval, Options, choose, rank
+from stages.compiler.cascade.grounds import Stand, grounds_of
+from stages.compiler.cascade.replay import replayed
 from stages.compiler.cascade.stripes import striped
 from stages.compiler.cascade.weighing import Outcome, note
 from stages.compiler.cascading import Cascading
@@ -19,33 +20,28 @@ from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.errors import DoesNotFitError
+from stages.hardware.cost import nanoseconds_to_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Opcode, Plan
 from stages.plan.packing import Packing
-from stages.plan.timing import simulate
+from stages.plan.timing import plan_cycles
 
-_TRIES = 3
-"""Plans with cascades that are made, at most: what does badly in one is left out of the next."""
+_TRIES = 12
+"""Times that cascades are chosen, at most: each time with closer prices, or without those that
+didn't gain."""
+_CLEAR = 0.9
+"""Of the price layer by layer: prices were never so far off the timed instructions."""
+Solved = tuple[Draft, Memory]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A draft with its memory decisions, its plan, what the constants of that are made of, and how
-    the plan does: cycles in all, cycles at which each group has ended, and bytes to and from the
-    DDR by group."""
+    """A draft with its memory decisions, its plan, and what the constants of that are made of."""
 
     draft: Draft
     memory: Memory
     plan: Plan
     packings: tuple[Packing, ...]
-    cycles: int
-    ends: Mapping[str, int]
-    ddr_bytes: Mapping[str, int]
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Smaller is better: faster, or as fast with fewer bytes moved."""
-        return self.cycles, sum(self.ddr_bytes.values())
 
 
 def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Planned:
@@ -55,103 +51,106 @@ def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Plann
         DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
     """
     assignment = Assignment(draft, spec)
-    layers = _planned(assignment, spec)
-    if cascading is Cascading.OFF:
-        return layers
-    chosen: Sequence[Options] = choose(_ground(draft, layers, spec), spec)
-    best = layers
-    kept: Sequence[Options] = ()
-    outcomes: dict[int, Outcome] = {}
-    for _ in range(_TRIES):
-        tried = _cascaded(assignment, layers, chosen) if chosen else None
+    solved = assignment.run()
+    if cascading is Cascading.ON:
+        solved = Trial(assignment, solved).run()
+    final, memory = solved
+    plan, packings = PlanEmitter(final, memory, spec).emit()
+    return Planned(final, memory, plan, packings)
+
+
+@dataclass(slots=True)
+class Trial:
+    """Cascades being chosen and tried beside what was solved layer by layer. `outcomes` are those
+    of all that were tried."""
+
+    assignment: Assignment
+    layers: Solved
+    outcomes: dict[Interval, Outcome] = field(default_factory=dict)
+    _found: Solved = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._found = self.layers
+
+    def run(self) -> Solved:
+        """The best memory decisions that were found, with what was weighed."""
+        stand = grounds_of(self.assignment, self.layers[1]).best()
+        options = dict(stand.options)
+        best, kept = self.layers, frozenset[Interval]()
+        for _ in range(_TRIES):
+            chosen = {item[0].interval: item for item in choose(stand.ground, options)}
+            rough = [item for item, found in chosen.items() if not found[0].is_replayed]
+            for interval in rough:
+                exact = (replayed(item, stand.prices) for item in options[interval])
+                options[interval] = tuple(sorted(exact, key=rank))
+            if rough:
+                continue
+            losing = self._losing(chosen, stand)
+            if losing is None:
+                best, kept = self._found, frozenset(chosen)
+                break
+            for interval in losing:
+                del options[interval]
+        return self._explained(best, kept)
+
+    def _losing(self, chosen: Mapping[Interval, Options], stand: Stand) -> list[Interval] | None:
+        """Those of the chosen ones that don't gain or find no place; None where all is well."""
+        tried = self._beside(chosen.values(), stand)
         if tried is None:
-            break
-        if tried.rank < best.rank:
-            best, kept = tried, tuple(chosen)
-        found = [_outcome(options, layers, tried) for options in chosen]
-        outcomes |= {item.options[0].chain.start: item for item in found}
-        gaining = [item.options for item in found if item.is_kept]
-        if len(gaining) == len(chosen):
-            break
-        chosen = gaining
-    return _explained(best, layers, kept, outcomes)
+            return [max(chosen)]
+        losing = []
+        for interval, options in chosen.items():
+            if interval not in self.outcomes:
+                self.outcomes[interval] = self._outcome(options, tried)
+            if not self.outcomes[interval].is_kept:
+                losing.append(interval)
+        self._found = tried
+        return losing or None
+
+    def _beside(self, chosen: Collection[Options], stand: Stand) -> Solved | None:
+        """Memory with these cascades; None where their buffers find no place."""
+        best = [options[0] for options in chosen]
+        cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
+        if not cascades:
+            return self.layers
+        kept = frozenset(stand.kept)
+        try:
+            return self.assignment.beside(cascades, kept).run()
+        except DoesNotFitError:
+            return None
+
+    def _outcome(self, options: Options, tried: Solved) -> Outcome:
+        """Whether a cascade gains: by the prices where they leave no doubt, else as its groups'
+        instructions run by themselves, in fewer cycles, or in as many and with fewer bytes."""
+        best = options[0]
+        cycles = self.layers[1].cycles
+        alone = sum(cycles[number] for number in range(*best.interval))
+        if best.cycles < alone * _CLEAR:
+            return Outcome(options, (alone, 0), (best.cycles, best.ddr_bytes), True, "priced")
+        spec = self.assignment.spec
+        timed = [_timed(solved, best.interval, spec) for solved in (self.layers, tried)]
+        return Outcome(options, timed[0], timed[1], timed[1] < timed[0], "timed by themselves")
+
+    def _explained(self, found: Solved, kept: Collection[Interval]) -> Solved:
+        """The same with what was weighed."""
+        final = [
+            replace(item, is_kept=interval in kept)
+            for interval, item in sorted(self.outcomes.items())
+        ]
+        weighed = [answer for item in final for answer in item.weighed()]
+        draft, memory = found
+        return draft.with_weighed(weighed).with_notes(note(final)), memory
 
 
-def _explained(
-    best: Planned, layers: Planned, kept: Sequence[Options], outcomes: Mapping[int, Outcome]
-) -> Planned:
-    """The plan that was kept, with what was weighed."""
-    starts = {options[0].chain.start for options in kept}
-    weighed = [
-        answer
-        for start, item in sorted(outcomes.items())
-        for answer in replace(item, is_kept=start in starts).weighed()
-    ]
-    said = note([options[0] for options in kept], layers.rank, best.rank)
-    return replace(best, draft=best.draft.with_weighed(weighed).with_notes(said))
-
-
-def _ground(draft: Draft, layers: Planned, spec: HardwareSpec) -> Ground:
-    memory = layers.memory
-    groups = draft.recipe.groups
-    works = {
-        number: memory.works[group.name]
-        for number, group in enumerate(groups)
-        if group.name in memory.works
-    }
-    costs = {
-        number: (cycles, layers.ddr_bytes.get(groups[number].name, 0))
-        for number, cycles in memory.cycles.items()
-    }
-    whole = {
-        value: memory.resident[root]
-        for value, root in memory.roots.items()
-        if root in memory.resident
-    }
-    resident = {
-        value: (item.start, item.stop, item.size_bytes if value == item.root else 0)
-        for value, item in whole.items()
-    }
-    capacity = spec.sram.size_bytes - spec.sram.reserved_bytes
-    return Ground(site_of(draft, works), costs, resident, capacity)
-
-
-def _cascaded(assignment: Assignment, layers: Planned, chosen: Sequence[Options]) -> Planned | None:
-    """The plan with these cascades; None where their buffers find no place."""
-    best = [options[0] for options in chosen]
-    cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
-    kept = frozenset(layers.memory.resident)
-    try:
-        return _planned(assignment.beside(cascades, kept), assignment.spec)
-    except DoesNotFitError:
-        return None
-
-
-def _planned(assignment: Assignment, spec: HardwareSpec) -> Planned:
-    draft, memory = assignment.run()
-    plan, packings = PlanEmitter(draft, memory, spec).emit()
-    timing = simulate(plan, spec)
-    ends: dict[str, int] = {}
-    moved: dict[str, int] = {}
-    for instruction, end in zip(plan.instructions, timing.ends.tolist(), strict=True):
-        if instruction.opcode is Opcode.DMA_COPY:
-            regions = (*instruction.reads, *instruction.writes)
-            size = sum(region.size_bytes for region in regions if region.memory == DDR)
-            moved[instruction.group] = moved.get(instruction.group, 0) + size
-        ends[instruction.group] = max(ends.get(instruction.group, 0), end)
-    return Planned(draft, memory, plan, packings, int(timing.total_cycles[0]), ends, moved)
-
-
-def _outcome(options: Options, layers: Planned, tried: Planned) -> Outcome:
-    """How a cascade does in the whole plan; it is kept where its groups take fewer cycles than by
-    themselves, or as many and fewer bytes."""
-    alone, together = _span(options[0], layers), _span(options[0], tried)
-    return Outcome(options, alone, together, together < alone)
-
-
-def _span(item: Estimate, planned: Planned) -> tuple[int, int]:
-    names = [group.name for group in planned.draft.recipe.groups]
-    inside = names[item.chain.start : item.chain.stop]
-    before = max((planned.ends.get(name, 0) for name in names[: item.chain.start]), default=0)
-    after = max(planned.ends.get(name, 0) for name in inside)
-    return after - before, sum(planned.ddr_bytes.get(name, 0) for name in inside)
+def _timed(solved: Solved, interval: Interval, spec: HardwareSpec) -> tuple[int, int]:
+    """Cycles of some groups by themselves, without submission, and bytes that they move to and from
+    the DDR."""
+    plan = PlanEmitter(*solved, spec).segment(*interval)
+    moved = sum(
+        region.size_bytes
+        for instruction in plan.instructions
+        if instruction.opcode is Opcode.DMA_COPY
+        for region in (*instruction.reads, *instruction.writes)
+        if region.memory == DDR
+    )
+    return plan_cycles(plan, spec) - nanoseconds_to_cycles(spec, spec.driver.submit_ns), moved

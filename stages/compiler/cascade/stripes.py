@@ -1,7 +1,8 @@
 """Stripes: which rows each group of a chain makes in each round, and where they lie in buffers.
 
-A held result lies in a buffer of `capacity` rows. Rows are appended round by round; where the next
-ones find no room, a new lap begins: the rows that are needed then are made again from the first on.
+A result that passes within the chain lies in a buffer of `capacity` rows. Rows are appended round
+by round; where the next ones find no room, a new lap begins: the rows that are needed then are made
+again from the first on.
 Regions of a plan don't wrap around, so this is what a rolling buffer comes to: a buffer with room
 for one round makes its halo again each time, one with room for several rounds seldom, and nothing
 is ever copied.
@@ -21,7 +22,7 @@ from stages.recipe.decisions import Cascade
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one group (by its place in the chain) makes in one round: the rows `span` of its
-    result. `base`: the row with which the buffer of its result begins, where it is held."""
+    result. `base`: the row with which the buffer of its result begins, where it has one."""
 
     place: int
     span: Span
@@ -31,13 +32,19 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Striped:
     """A chain cut in stripes: its parts in the order in which they run, `rounds` rounds of them,
-    and how many rows the buffer of each held result takes."""
+    and how many rows each buffer takes. All that the chain holds has one; so may results that
+    others read too: their rows go from there to their place."""
 
     chain: Chain
     stripe: int
     rounds: int
     parts: tuple[Part, ...]
     capacities: Mapping[str, int]
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """What has a buffer and is read elsewhere too."""
+        return frozenset(self.capacities) - frozenset(self.chain.held)
 
     def decision(self) -> Cascade:
         """The cascade as the recipe says it."""
@@ -50,8 +57,8 @@ class Striped:
 
 
 def striped(chain: Chain, stripe: int, wanted: Mapping[str, int]) -> Striped:
-    """Follow a chain stripe by stripe. `wanted`: rows that the buffers should hold; one that needs
-    more in any round gets more."""
+    """Follow a chain stripe by stripe. `wanted`: rows that the buffers should hold, of all that the
+    chain holds at least; one that needs more in any round gets more."""
     tracer = _Tracer(chain, dict(wanted))
     rounds = -(-chain.extent // stripe)
     parts: list[Part] = []
@@ -74,7 +81,7 @@ class _Tracer:
     def __post_init__(self) -> None:
         count = len(self.chain.works)
         self.bases, self.ends = [0] * count, [0] * count
-        self.capacities = {value: self.capacities.get(value, 1) for value in self.chain.held}
+        self.capacities = dict.fromkeys(self.chain.held, 1) | self.capacities
 
     def round(self, stripe: Span, is_last: bool) -> list[Part]:
         """The parts of the next round; in the last one every result is finished."""

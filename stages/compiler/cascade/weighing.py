@@ -11,13 +11,14 @@ from stages.recipe.explanation import Alternative, Weighed
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A cascade that was tried, the stripes that would have come next, and what its groups cost in
-    the whole plan, layer by layer and in stripes: cycles and bytes to and from the DDR."""
+    """A cascade that was tried, the stripes that would have come next, what its groups cost layer
+    by layer and in stripes (cycles, and bytes to and from the DDR), and `how` that was found."""
 
     options: tuple[Estimate, ...]
     layers: tuple[int, int]
     stripes: tuple[int, int]
     is_kept: bool
+    how: str
 
     def weighed(self) -> Iterator[Weighed]:
         """One answer for each of its groups."""
@@ -35,7 +36,7 @@ class Outcome:
         names = ", ".join(work.group.name for work in self.options[0].chain.works)
         (cycles, size), (others, other_size) = self.stripes, self.layers
         return (
-            f"in the whole plan {names} take {cycles} cycles and {size} B of DRAM in stripes, "
+            f"{self.how}, {names} take {cycles} cycles and {size} B of DRAM in stripes, "
             f"{others} cycles and {other_size} B layer by layer"
         )
 
@@ -53,16 +54,18 @@ def _remark(item: Estimate) -> str:
     return f"estimated; {item.ddr_bytes} B of DRAM, {item.sram_bytes} B of SRAM"
 
 
-def note(
-    kept: Sequence[Estimate], layers: tuple[int, int], cascaded: tuple[int, int]
-) -> tuple[str, ...]:
+def note(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     """What the recipe says of its cascades; nothing where it has none."""
+    kept = [item for item in outcomes if item.is_kept]
     if not kept:
         return ()
-    groups = sum(len(item.chain.works) for item in kept)
-    held = sum(len(item.chain.held) for item in kept)
+    chains = [item.options[0].chain for item in kept]
+    groups = sum(len(chain.works) for chain in chains)
+    held = sum(len(chain.held) for chain in chains)
+    cycles, size = (sum(item.stripes[at] for item in kept) for at in range(2))
+    others, other_size = (sum(item.layers[at] for item in kept) for at in range(2))
     return (
         f"{groups} groups run in {len(kept)} cascades, which keep {held} values off the DRAM: "
-        f"{cascaded[0]} cycles and {cascaded[1]} B of DRAM, layer by layer {layers[0]} cycles and "
-        f"{layers[1]} B",
+        f"they take {cycles} cycles and move {size} B, layer by layer {others} cycles and "
+        f"{other_size} B",
     )

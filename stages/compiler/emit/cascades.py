@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from stages.compiler.cascade.stripes import Part
 from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, whole_region
@@ -27,6 +28,7 @@ class CascadeEmitter:
     values: Callable[[str], Access]
     packed: Mapping[str, Packed]
     bases: dict[str, int] = field(default_factory=dict)
+    stored: dict[str, int] = field(default_factory=dict)
     emitters: list[TileEmitter] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,18 +63,38 @@ class CascadeEmitter:
             self.bases[work.result] = part.base
             step = Step(boxes[work.result], None, True, True)
             pending = emitter.step(feeds[place], step, boxes, numbers[place])
+            pending += self._shared(part, numbers[place])
             numbers[place] += 1
         self.program.append(pending)
+
+    def _shared(self, part: Part, number: int) -> list[Written]:
+        """The store of a part's new rows, where others read them too."""
+        striped = self.cascade.striped
+        work = striped.chain.works[part.place]
+        value = work.result
+        start, stop = max(self.stored.get(value, 0), part.span[0]), part.span[1]
+        if value not in striped.shared or start >= stop:
+            return []
+        self.stored[value] = stop
+        source, target = self._value(value), self.values(value)
+        box = striped.chain.box(part.place, start, stop)
+        return self.program.copy(
+            self.program.store_queue,
+            work.group.name,
+            Access(source.place, box_region(source.region, box)),
+            Access(target.place, box_region(target.region, box)),
+            f"{value} tile {number}",
+        )
 
     def _reads_back(self, place: int) -> bool:
         """Whether a group loads what another of the cascade has stored."""
         chain = self.cascade.striped.chain
-        stored = chain.inner - {*chain.held}
+        stored = chain.inner - self.cascade.buffers.keys()
         return any(value in stored for value in chain.works[place].operands)
 
     def _value(self, value: str) -> Access:
-        """The access to a value; a held one is seen as if it lay whole in the SRAM, its buffer
-        holding the rows from `bases` on."""
+        """The access to a value; one with a buffer is seen as if it lay whole in the SRAM, the
+        buffer holding its rows from `bases` on."""
         placed = self.cascade.buffers.get(value)
         if placed is None:
             return self.values(value)

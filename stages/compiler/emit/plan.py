@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -61,10 +61,25 @@ class PlanEmitter:
         Raises:
             DoesNotFitError: the weights don't fit into what the values leave of the DDR.
         """
+        self._write(self.draft.recipe.groups)
+        graph = self.draft.graph
+        return self._finish(graph.inputs, graph.outputs), tuple(self.packings)
+
+    def segment(self, start: int, stop: int) -> Plan:
+        """The plan of the groups `[start, stop)` alone, to be timed: it takes nothing in and gives
+        nothing out.
+
+        Raises:
+            DoesNotFitError: as `emit`.
+        """
+        self._write(self.draft.recipe.groups[start:stop])
+        return self._finish((), ())
+
+    def _write(self, groups: Iterable[Group]) -> None:
         operators = {op.name: op for op in self.draft.graph.operators}
         self.views = view_operators(self.draft)
         cascaded = {name for item in self.draft.recipe.cascades for name in item.groups}
-        for group in self.draft.recipe.groups:
+        for group in groups:
             members = [operators[name] for name in group.operators]
             if group.name in self.memory.cascades:
                 self._cascade(self.memory.cascades[group.name])
@@ -76,7 +91,6 @@ class PlanEmitter:
                 self._move(group, members[0])
             elif group.engine is not Engine.NONE:
                 self._tiled(group)
-        return self._finish(), tuple(self.packings)
 
     def _tiled(self, group: Group) -> None:
         assert group.tile is not None
@@ -240,27 +254,28 @@ class PlanEmitter:
             self.constant_places[value] = Access(place, region)
         return self.constant_places[value]
 
-    def _finish(self) -> Plan:
+    def _finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Plan:
         queues = _queues(self.spec)
         done = scheduled(self.program, self.constants, queues, self.spec)
         instructions = synchronized(done.written, done.predecessors, queues)
-        graph = self.draft.graph
         return Plan(
             hardware=self.spec.name,
             queues=queues,
             kernels=tuple(self.program.kernels.kernels),
-            buffers=tuple(self._buffers(done.written, instructions)),
-            inputs=tuple(Binding(value, self._value(value).region) for value in graph.inputs),
-            outputs=tuple(Binding(value, self._value(value).region) for value in graph.outputs),
+            buffers=tuple(self._buffers(done.written, instructions, (*inputs, *outputs))),
+            inputs=tuple(Binding(value, self._value(value).region) for value in inputs),
+            outputs=tuple(Binding(value, self._value(value).region) for value in outputs),
             constants=tuple(self.constants),
             instructions=tuple(instructions),
         )
 
-    def _buffers(self, written: list[Written], instructions: list[Instruction]) -> list[Buffer]:
+    def _buffers(
+        self, written: list[Written], instructions: list[Instruction], ends: Sequence[str]
+    ) -> list[Buffer]:
         """Every place with its live range; what a run starts or ends with lives all along."""
         touches = _touches(written, instructions)
         places = {place.name: place for item in written for place in (*item.reads, *item.writes)}
-        for value in (*self.draft.graph.inputs, *self.draft.graph.outputs):
+        for value in ends:
             place = self._value(value).place
             places.setdefault(place.name, place)
         count = max(1, len(instructions))

@@ -60,14 +60,18 @@ class TileEmitter:
     launched: bool = False
 
     def emit(self, tile: Tile) -> None:
-        """Append the group's instructions, cut in tiles. Loads are written one step ahead, so that
-        one DMA channel fetches the next tile before it takes the last result out."""
+        """Append the group's instructions, cut in tiles. Loads are written one step ahead where
+        there is a slot to spare, so that one DMA channel fetches the next tile before it takes the
+        last result out."""
         feeds = self.feeds()
+        double = [feed for feed in feeds if len(feed.places) > 1]
+        single = [feed for feed in feeds if len(feed.places) == 1]
         pending: list[Written] = []
         for number, step in enumerate(steps(self.work, tile)):
             boxes = self.work.boxes(step.box, step.reduction)
-            self.program.append(self.loads(feeds, boxes, number))
+            self.program.append(self.loads(double, boxes, number))
             self.program.append(pending)
+            self.program.append(self.loads(single, boxes, number))
             pending = self.step(feeds, step, boxes, number)
         self.program.append(pending)
 

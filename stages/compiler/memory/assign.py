@@ -9,12 +9,26 @@ from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
 from stages.compiler.memory.cascades import cascade_tile, place_cascade, widened
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
-from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
+from stages.compiler.memory.offsets import (
+    Arena,
+    Placed,
+    Request,
+    largest_first,
+    place_low,
+    place_within,
+)
 from stages.compiler.memory.residency import choose_residents
 from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
-from stages.compiler.tiling.search import Priced, Search, accumulator_bytes, exact_slots
+from stages.compiler.tiling.search import (
+    Priced,
+    Search,
+    accumulator_bytes,
+    exact_slots,
+    stream_slots,
+    tile_result_slots,
+)
 from stages.compiler.tiling.streams import Stream, dependencies, streams
 from stages.compiler.tiling.weighing import weighed_tile
 from stages.compiler.tiling.workload import Workload, work_signature, workload
@@ -135,6 +149,11 @@ class Assignment:
             total += transfer_cost(spec, size, size, source, target).channel_cycles
         return total
 
+    def least_cycles(self, number: int, resident: frozenset[str], alive_bytes: int) -> int | None:
+        """Estimated cycles of a group beside residents of that many bytes, `resident` among what it
+        touches; None where no tile fits."""
+        return self._searched(number, resident).least_cycles(self._capacity() - alive_bytes)
+
     def _searched(self, number: int, resident: frozenset[str]) -> Search:
         """The search of a group, shared by layers that repeat."""
         work = self.works[number]
@@ -180,12 +199,10 @@ class Assignment:
         requests = [
             Request(item.root, item.size_bytes, item.start, item.stop) for item in resident.values()
         ]
-        fixed = {}
-        for request in largest_first(requests):
-            placed = arena.place(request)
-            if placed is None:
-                return request.start
-            fixed[request.name] = placed
+        homeless = place_within(arena, requests)
+        if homeless is not None:
+            return homeless.start
+        fixed = {placed.request.name: placed for placed in arena.placed}
         solution = _Solution(fixed)
         cascaded = {
             number: item
@@ -297,6 +314,7 @@ class Assignment:
             value: _allocation(placed, SRAM, Lifetime.EPHEMERAL)
             for item in solution.cascades
             for value, placed in item.buffers.items()
+            if value in item.striped.chain.held
         }
         allocations |= self._ddr_allocations(
             [item for item in stores.values() if item.root not in solution.residents], roots
@@ -338,18 +356,19 @@ class Assignment:
             whole = item.root in ends
             start, stop = (0, max(count, 1)) if whole else (item.start, item.stop)
             requests[item.root] = Request(item.root, item.size_bytes, start, stop)
+        request = place_low(arena, list(requests.values()))
+        if request is not None:
+            raise DoesNotFitError(
+                f"value %{request.name}: {request.size_bytes} B find no place in the "
+                f"{ddr.size_bytes} B of ddr at group {request.start}",
+                where=f"groups [{request.start}, {request.stop})",
+                hint="raise `memory.ddr.size` in the hardware spec, or lower the batch",
+            )
         found = {}
-        for request in largest_first(list(requests.values())):
-            placed = arena.place(request)
-            if placed is None:
-                raise DoesNotFitError(
-                    f"value %{request.name}: {request.size_bytes} B find no place in the "
-                    f"{ddr.size_bytes} B of ddr at group {request.start}",
-                    where=f"groups [{request.start}, {request.stop})",
-                    hint="raise `memory.ddr.size` in the hardware spec, or lower the batch",
-                )
-            lifetime = Lifetime.LONG_LIVED if request.name in ends else Lifetime.SCOPED
-            found[request.name] = _allocation(placed, DDR, lifetime)
+        for placed in arena.placed:
+            name = placed.request.name
+            lifetime = Lifetime.LONG_LIVED if name in ends else Lifetime.SCOPED
+            found[name] = _allocation(placed, DDR, lifetime)
         return found
 
     def _capacity(self) -> int:
@@ -391,13 +410,9 @@ def _place_slots(
             wanted.append((stream, Request(name, size, number, number + 1, from_top)))
 
     for index, stream in enumerate(moved):
-        loads = _distinct_loads(work, tile, stream)
-        ask(stream, f"operand{index}", sizes[stream], min(2, loads))
-    tiles = 1
-    for extent, full in zip(tile.extents, work.result_type.shape, strict=True):
-        tiles *= -(-full // extent) if extent else 1
+        ask(stream, f"operand{index}", sizes[stream], stream_slots(work, tile, stream))
     if work.result not in resident:
-        ask(None, "result", result_bytes, min(2, tiles))
+        ask(None, "result", result_bytes, tile_result_slots(work, tile))
     if tile.reduction and tile.reduction < work.reduction_extent:
         ask(None, "accumulator", accumulator_bytes(work, tile.extents), 1)
     order = largest_first([request for _, request in wanted])
@@ -415,15 +430,6 @@ def _place_slots(
         results,
         accumulators[0] if accumulators else None,
     )
-
-
-def _distinct_loads(work: Workload, tile: Tile, stream: Stream) -> int:
-    """1 where a stream is loaded once for the whole group, else more."""
-    shape = work.result_type.shape
-    cut = {axis for axis, extent in enumerate(tile.extents) if extent < shape[axis]}
-    if tile.reduction and tile.reduction < work.reduction_extent:
-        cut.add(-1)
-    return 2 if cut & stream.axes else 1
 
 
 def _worth(item: Storage) -> tuple[float, int, str]:

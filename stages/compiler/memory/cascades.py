@@ -55,9 +55,9 @@ def place_cascade(
         request = Request(name, size, chain.start, chain.stop)
         wanted.append((owner, stream, request))
 
-    for value in chain.held:
-        ask("", None, value, align(buffer_bytes(striped, value), alignment))
-    inside = whole | frozenset(chain.held)
+    for value in striped.capacities:
+        ask("", None, f"{value}/rows", align(buffer_bytes(striped, value), alignment))
+    inside = whole | striped.capacities.keys()
     moved = [streams(work, dependencies(work), inside) for work in chain.works]
     for place, work in enumerate(chain.works):
         boxes = [striped.boxes(part) for part in striped.parts if part.place == place]
@@ -79,7 +79,8 @@ def place_cascade(
         work.group.name: _slots(work.group.name, moved[place], found)
         for place, work in enumerate(chain.works)
     }
-    return PlacedCascade(striped, slots, {value: by_name[value] for value in chain.held})
+    buffers = {value: by_name[f"{value}/rows"] for value in striped.capacities}
+    return PlacedCascade(striped, slots, buffers)
 
 
 def _slots(name: str, moved: list[Stream], found: list[tuple[str, Stream | None, Placed]]) -> Slots:
@@ -98,7 +99,7 @@ def distinct_loads(stream: Stream, boxes: Sequence[Boxes]) -> int:
 
 
 def buffer_bytes(striped: Striped, value: str) -> int:
-    """Bytes of the buffer of a held value."""
+    """Bytes of the buffer of a value."""
     chain = striped.chain
     place = next(at for at, work in enumerate(chain.works) if work.result == value)
     work = chain.works[place]

@@ -9,6 +9,7 @@ from stages.compiler.draft import Draft
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
+from stages.tensors import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ def view_operators(draft: Draft) -> dict[str, Operator]:
     """For each value that is a view, the operator that tells where it lies in another one.
 
     Most views lie in what they are made from. A transpose behind a group that makes its operand
-    is written in place instead: the operand lies in the result, by the inverse permutation.
+    is written in place instead: the operand lies in the result, by the inverse permutation. So do
+    the operands of a concatenation, each at its place.
     """
     operators = {op.name: op for op in draft.graph.operators}
     consumers = draft.graph.consumers()
@@ -45,6 +47,10 @@ def view_operators(draft: Draft) -> dict[str, Operator]:
     for group in draft.recipe.groups:
         for name in group.operators if group.engine is Engine.NONE else ():
             operator = operators[name]
+            if operator.kind is Kind.CONCAT:
+                pieces = concat_slices(operator, draft.graph.types)
+                found |= {piece.outputs[0]: piece for piece in pieces}
+                continue
             (source, *_), (result, *_) = operator.inputs, operator.outputs
             alone = len(consumers[source]) == 1 and source not in draft.graph.outputs
             if operator.kind is Kind.TRANSPOSE and source in made and alone:
@@ -62,6 +68,24 @@ def inverse_transpose(operator: Operator) -> Operator:
     return Operator(
         operator.name, Kind.TRANSPOSE, operator.outputs, operator.inputs[:1], attributes
     )
+
+
+def concat_slices(operator: Operator, types: Mapping[str, TensorType]) -> list[Operator]:
+    """For each operand of a concatenation, the slice that makes it of the result."""
+    axis, (result,) = operator.integer("axis"), operator.outputs
+    shape = types[result].shape
+    pieces = []
+    start = 0
+    for value in operator.operands:
+        stop = start + types[value].shape[axis]
+        attributes: dict[str, Attribute] = {
+            "starts": tuple(start if place == axis else 0 for place in range(len(shape))),
+            "stops": tuple(stop if place == axis else full for place, full in enumerate(shape)),
+            "steps": (1,) * len(shape),
+        }
+        pieces.append(Operator(operator.name, Kind.SLICE, (result,), (value,), attributes))
+        start = stop
+    return pieces
 
 
 def view_roots(draft: Draft) -> dict[str, str]:

@@ -7,9 +7,16 @@ longer-lived buffers are placed first, each at the lowest (or highest) gap that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stages.compiler.tiling.streams import align
+from stages.memory_planner.problem import Buffer
+from stages.memory_planner.solver import lowest_peak
+
+_STEPS = 4_000
+"""Search steps for one memory, about half a second where first fit misses the bound by 5 %."""
+_ENOUGH = 1.05
+"""Of the max-live bound: a peak that isn't worth a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,37 @@ class Arena:
         if self.limit > low:
             gaps.append((low, self.limit))
         return gaps
+
+
+def place_within(arena: Arena, requests: Sequence[Request]) -> Request | None:
+    """Place whole values into an empty arena: the largest first, or by search where that fails.
+
+    Returns a request that finds no room, with the arena left empty, else None.
+    """
+    if arena.place_all(largest_first(requests)) is not None:
+        return None
+    return place_low(arena, [replace(request, from_top=False) for request in requests])
+
+
+def place_low(arena: Arena, requests: Sequence[Request]) -> Request | None:
+    """Place whole values into an empty arena with a low peak; `from_top` is ignored.
+
+    Returns a request that finds no room, with the arena left empty, else None.
+    """
+    sized = [request for request in requests if request.size_bytes and request.start < request.stop]
+    buffers = tuple(
+        Buffer(item.name, item.start, item.stop, item.size_bytes, arena.alignment) for item in sized
+    )
+    found = lowest_peak(buffers, _STEPS, _ENOUGH)
+    placed = [
+        Placed(item, arena.base + found.offsets.get(item.name, 0))
+        for item in largest_first(requests)
+    ]
+    for item in placed:
+        if item.end > arena.limit:
+            return item.request
+    arena.placed += placed
+    return None
 
 
 def largest_first(requests: Sequence[Request]) -> list[Request]:

@@ -22,7 +22,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class PlacedCascade:
-    """A cascade with the slots of its groups, by name, and the buffers of what it holds."""
+    """A cascade with the slots of its groups, by name, and the buffers of what passes in it."""
 
     striped: Striped
     slots: Mapping[str, Slots]

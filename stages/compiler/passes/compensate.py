@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.exact import factor_bits, on_grid
 from stages.compiler.support import device_type, refusal
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph, Operator
@@ -22,8 +22,6 @@ from stages.tensors import Array, DType, Shape, TensorType
 _Doubles = NDArray[np.float64]
 _Singles = NDArray[np.float32]
 _MEAN_BITS = 16
-_DOUBLE_BITS = 52
-_LARGEST_EXPONENT = 120  # of an f32 that a scale must fit into
 _ROWS = 64
 _CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
 
@@ -122,36 +120,15 @@ def _types_as(
 
 
 def _exact_products(operator: Operator, operands: Sequence[Array | None]) -> list[Array]:
-    """Both factors on grids so coarse that f64 holds every sum of their products without rounding.
-
-    Then the order of a sum changes no bit of it: not the number of threads, nor the processor's
-    vectors, nor the library. About 20 bits are left to each factor, of which a mean keeps fewer.
-    """
+    """Both factors on grids so coarse that no order of a sum changes it (see `factor_bits`). A mean
+    keeps fewer bits than they do."""
     x, weights = operands[:2]
     assert x is not None
     assert weights is not None
     length = x.shape[-1] if operator.kind is Kind.MATMUL else max(x.shape[1], 1)
     taps = prod(weights.shape[2:]) if operator.kind is not Kind.MATMUL else 1
-    bits = (_DOUBLE_BITS - max(length * taps, 1).bit_length()) // 2
-    return [_on_grid(x, bits), _on_grid(weights, bits)]
-
-
-def _on_grid(data: Array, bits: int) -> Array:
-    """Floats rounded to multiples of a power of two, the largest of them to `bits` bits."""
-    if not DType.of(data.dtype).is_float or not data.size:
-        return data
-    kind = np.float64 if data.dtype == np.float64 else np.float32
-    floats: NDArray[np.floating[Any]] = np.asarray(data, kind)
-    largest = max(abs(float(floats.max())), abs(float(floats.min())))
-    if not np.isfinite(largest) or not largest:
-        return data
-    exponent = int(np.frexp(largest)[1]) - bits
-    if abs(exponent) > _LARGEST_EXPONENT:
-        return data
-    scaled = floats * kind(2.0**-exponent)
-    np.rint(scaled, out=scaled)
-    scaled *= kind(2.0**exponent)
-    return scaled
+    bits = factor_bits(length * taps)
+    return [on_grid(x, bits), on_grid(weights, bits)]
 
 
 def _doubled(data: Array) -> Array:

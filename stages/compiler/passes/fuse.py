@@ -44,13 +44,15 @@ class PrivatizeDequantize:
 @dataclass(frozen=True, slots=True)
 class Fuse:
     """Grows a group from each operator: the dequantizes it reads, itself, and the pointwise
-    operators after it, as far as the engine's output stage and the operator list allow."""
+    operators after it, as far as the engine's output stage and the operator list allow. `follow`
+    are the kinds that may join behind another operator."""
 
+    follow: frozenset[Kind] = POINTWISE
     name: str = "fuse"
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Cover the graph with groups, in an order that dataflow allows."""
-        grower = _Grower(draft.graph, spec)
+        grower = _Grower(draft.graph, spec, self.follow)
         seeds = [op for op in draft.graph.operators if op.kind is not Kind.DEQUANTIZE]
         leftovers = [op for op in draft.graph.operators if op.kind is Kind.DEQUANTIZE]
         groups: list[Group] = []
@@ -61,9 +63,10 @@ class Fuse:
 
 
 class _Grower:
-    def __init__(self, graph: Graph, spec: HardwareSpec) -> None:
+    def __init__(self, graph: Graph, spec: HardwareSpec, follow: frozenset[Kind]) -> None:
         self.graph = graph
         self.spec = spec
+        self.follow = follow
         self.claimed: set[str] = set()
         self.weighed: list[Weighed] = []
         self.producers = graph.producers()
@@ -173,7 +176,7 @@ class _Grower:
         what = f"{reader.name} ({reader.kind})"
         if reader.name in self.claimed:
             return f"{what} is in another group"
-        if reader.kind not in POINTWISE or reader.kind is Kind.DEQUANTIZE:
+        if reader.kind not in self.follow or reader.kind is Kind.DEQUANTIZE:
             return f"{what} doesn't act element by element on a result"
         if self.graph.types[reader.outputs[0]].shape != self.graph.types[value].shape:
             return f"{what} changes the shape"
@@ -221,7 +224,7 @@ class _Grower:
         """Whether an operator may join the pointwise group that reads it."""
         (value,) = feeder.outputs[:1]
         return (
-            feeder.kind in POINTWISE - {Kind.DEQUANTIZE, Kind.QUANTIZE, Kind.CAST}
+            feeder.kind in self.follow - {Kind.DEQUANTIZE, Kind.QUANTIZE, Kind.CAST}
             and feeder.name not in self.claimed
             and value not in self.graph.outputs
             and self.graph.types[value].shape == shape
@@ -265,7 +268,7 @@ class _Grower:
             types = [
                 quantised.get(value) or self._type(value)
                 for value in _data_operands(member)
-                if value not in inside
+                if value not in inside and not (quantised and self._travels(member, value))
             ]
             if member is seed:
                 reason = refusal(seed, types, result, self.spec)
@@ -275,6 +278,12 @@ class _Grower:
             if reason:
                 return reason
         return ""
+
+    def _travels(self, member: Operator, value: str) -> bool:
+        """Whether an operand is a constant that goes with the instruction, as scales do."""
+        listed = self.spec.operators.get(member.kind)
+        constant = value not in self.producers and value not in self.graph.inputs
+        return listed is not None and constant and self._type(value).dtype in listed.constant_dtypes
 
     def _own_dtypes(self, seed: Operator) -> frozenset[DType]:
         return self.spec.operators[seed.kind].dtypes

@@ -119,6 +119,8 @@ class _Weighing:
         found = list(widths(operator, editor))
         if not found or engine_of(operator, self.spec) is not Engine.TENSOR_CORE:
             return []
+        if self._multiplied(operator, editor) not in self.spec.tensor_core.macs_per_cycle:
+            return []
         present = self._array_cycles(operator, 1, editor)
         costs = {together: self._array_cycles(operator, together, editor) for together in found}
         better = [item for item in found if costs[item] < present * _WORTH_IT]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.schedule.clock import clock_of
+from stages.compiler.schedule.compact import compacted
 from stages.compiler.schedule.dependencies import Dependencies, dependencies
 from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
 from stages.hardware.spec import HardwareSpec
@@ -43,7 +44,7 @@ def scheduled(
         except Stuck as stuck:
             pinned |= _pins(found, _segments(written), stuck.buffer)
             continue
-        return _rewritten(written, found, ordering)
+        return _rewritten(written, found, compacted(found, ordering, first, spec))
     every = frozenset(number for number, use in enumerate(found.buffers) if use.is_slot)
     return _rewritten(written, found, Scheduler(found, first.fresh(), spec, every).run())
 

@@ -192,7 +192,7 @@ def accumulators_bytes(work: Workload, table: ExtentTable, spec: HardwareSpec) -
 def slots_bytes(
     work: Workload, table: ExtentTable, moved: Sequence[Stream], spec: HardwareSpec
 ) -> Columns:
-    """Bytes of all slots: two for each stream that is loaded more than once, and for results."""
+    """Bytes of all slots."""
     alignment = placement_alignment(spec.sram)
     total: Columns = accumulators_bytes(work, table, spec)
     for stream in moved:
@@ -200,22 +200,27 @@ def slots_bytes(
             size = _align(value_bytes(work, table, value), alignment)
             total += slots_of(work, table, stream.axes) * size
     result = _align(value_bytes(work, table, work.result), alignment)
-    total += result_slots(table.counts(work).prod(axis=1, dtype=np.int64)) * result
+    total += result_slots(work, table) * result
     return total
 
 
-def result_slots(tiles: Columns) -> Columns:
-    """Slots of a result that is made in so many parts."""
-    found: Columns = np.where(tiles > 1, 2, 1).astype(np.int64)
+def slots_of(work: Workload, table: ExtentTable, axes: frozenset[int]) -> Columns:
+    """Slots of a stream that changes along these axes: two where it is loaded more than once. Of
+    what changes only from sum to sum, while each is made in several steps, there is time to load
+    the next part in the place of the last one."""
+    counts, chunks = table.counts(work), table.chunks(work)
+    cut = np.zeros(len(table.reduction), dtype=np.bool_)
+    for axis in sorted(axes - {REDUCTION}):
+        cut |= counts[:, axis] > 1
+    cut = (cut | (chunks > 1)) if REDUCTION in axes else (cut & (chunks == 1))
+    found: Columns = np.where(cut, 2, 1).astype(np.int64)
     return found
 
 
-def slots_of(work: Workload, table: ExtentTable, axes: frozenset[int]) -> Columns:
-    """Slots of a stream that changes along these axes: 1 where none of them is cut."""
-    counts, cut = table.counts(work), np.zeros(len(table.reduction), dtype=np.bool_)
-    for axis in sorted(axes):
-        cut |= (table.chunks(work) if axis == REDUCTION else counts[:, axis]) > 1
-    found: Columns = np.where(cut, 2, 1).astype(np.int64)
+def result_slots(work: Workload, table: ExtentTable) -> Columns:
+    """Slots of the result."""
+    several = table.counts(work).prod(axis=1, dtype=np.int64) > 1
+    found: Columns = np.where(several & (table.chunks(work) == 1), 2, 1).astype(np.int64)
     return found
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from stages.compiler.tiling.catalogue import Catalogue, result_slots, slots_of
-from stages.compiler.tiling.extent_table import Columns
+from stages.compiler.tiling.extent_table import Columns, ExtentTable
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps, stream_bytes
 from stages.compiler.tiling.tile_prices import TilePrices
 from stages.compiler.tiling.workload import Workload
@@ -120,7 +120,7 @@ class Search:
             if not self._stays(stream):
                 total += slots_of(work, found.table, stream.axes) * moved.slot_bytes
         if work.result not in self.resident:
-            total += result_slots(found.tiles) * found.result.slot_bytes
+            total += result_slots(work, found.table) * found.result.slot_bytes
         return total
 
     @cached_property
@@ -128,15 +128,16 @@ class Search:
         """Estimated cycles: int64[orders, rows]. Engines overlap, or queue up where the driver is
         strict; of the first load and the last store half is hidden by neighbours."""
         found, spec = self.catalogue, self.spec
-        compute = launch_cycles(spec, self.work.group.engine) + self._steps * self._computed
+        steps_taken = self._steps
+        work_cycles = steps_taken * self._computed
+        compute = launch_cycles(spec, self.work.group.engine) + work_cycles
         storing = storing_port = np.zeros(len(compute), dtype=np.int64)
-        ramp = np.zeros(len(compute), dtype=np.int64)
+        # What neighbours on another engine wait for: about one step, half of it on either side.
+        ramp = work_cycles // steps_taken
         if self.work.result not in self.resident:
             ramp = ramp + found.result.channel
-            storing, storing_port = (
-                found.tiles * found.result.channel,
-                found.tiles * found.result.port,
-            )
+            storing = found.tiles * found.result.channel
+            storing_port = found.tiles * found.result.port
         by_order = []
         for order in found.orders:
             loading = port = first = np.zeros(len(compute), dtype=np.int64)
@@ -146,7 +147,10 @@ class Search:
                 count = found.loads(stream, order)
                 loading = loading + count * moved.channel
                 port = port + count * moved.port
-                if not stream.is_constant:
+                if stream.is_constant:
+                    # It is loaded beforehand, as far as there is room beside the neighbours.
+                    first = first + 2 * moved.channel * moved.slot_bytes // self._capacity
+                else:
                     first = first + moved.channel
             if spec.driver.sync_mode is SyncMode.STRICT:
                 by_order.append(compute + loading + storing)
@@ -158,6 +162,10 @@ class Search:
             longer, shorter = np.maximum(compute, moving), np.minimum(compute, moving)
             by_order.append(longer + shorter // _HIDDEN + (ramp + first) // 2)
         return np.array(by_order, dtype=np.int64)
+
+    @property
+    def _capacity(self) -> int:
+        return self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
 
     @cached_property
     def _steps(self) -> Columns:
@@ -218,3 +226,18 @@ def exact_slots(
         size = box_bytes(work.result_type, work.layout(work.result), boxes[work.result])
         result_bytes = max(result_bytes, align(size, alignment))
     return sizes, result_bytes
+
+
+def stream_slots(work: Workload, tile: Tile, stream: Stream) -> int:
+    """How many slots a stream has in a tiled group."""
+    return int(slots_of(work, _row_of(work, tile), stream.axes)[0])
+
+
+def tile_result_slots(work: Workload, tile: Tile) -> int:
+    """How many slots the result has in a tiled group."""
+    return int(result_slots(work, _row_of(work, tile))[0])
+
+
+def _row_of(work: Workload, tile: Tile) -> ExtentTable:
+    extents = np.array([tile.extents], dtype=np.int64).reshape(1, work.result_type.rank)
+    return ExtentTable(extents, np.array([tile.reduction], dtype=np.int64), {})

@@ -155,7 +155,9 @@ def _chains(site, choices: Choices) -> list[Chain]:
 
 def _cut(chain: Chain, choices: Choices) -> Striped:
     stripe = choices.integer(1, chain.extent)
-    wanted = {value: choices.pick((1, 2, 5, 1000)) for value in chain.held}
+    shared = [value for value in sorted(chain.inner) if value not in chain.held]
+    buffered = [*chain.held, *(value for value in shared if choices.integer(0, 3))]
+    wanted = {value: choices.pick((1, 2, 5, 1000)) for value in buffered}
     extents = {
         work.result: work.result_type.shape[axis]
         for work, axis in zip(chain.works, chain.axes, strict=True)

@@ -30,12 +30,12 @@ def assert_sound(cut: Striped) -> None:
         boxes = cut.boxes(part)
         for value in chain.inner & set(work.operands):
             low, high = boxes[value][axes[value]]
-            if value in chain.held:
+            if value in cut.capacities:
                 assert rows[value][0] <= low
                 assert high <= rows[value][1]
             else:
                 assert set(range(low, high)) <= made[value]
-        if work.result in chain.held:
+        if work.result in cut.capacities:
             first, end = rows.get(work.result, (0, 0))
             if part.base != first:
                 first, end = part.base, part.base
@@ -91,4 +91,4 @@ def test_a_random_chain_of_floats_computes_the_same_in_stripes(seed: int) -> Non
 def test_many_random_chains(seed: int) -> None:
     choices = SeededChoices(np.random.default_rng(seed))
     name = ("npu_tiny/16K", "rk3588_npu", "ethos_u65_512", "npu_tiny")[seed % 4]
-    judge_chain(choices, name, in_integers=seed % 8 < 6)
+    judge_chain(choices, name, in_integers=seed % 8 < 6 or name == "ethos_u65_512")

@@ -1,0 +1,111 @@
+"""The price of a chain cut in stripes, part by part: what the estimate of a round in the middle
+leaves out. Halos that are made again add up along a chain, and engines wait for each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from stages.compiler.cascade.chains import Chain
+from stages.compiler.cascade.prices import ChainPrices, Estimate, GroupPrices, price_of
+from stages.compiler.cascade.stripes import Part, Striped, striped
+from stages.compiler.tiling.streams import box_bytes
+from stages.compiler.tiling.workload import Boxes
+from stages.hardware.cost import launch_cycles
+from stages.hardware.spec import SyncMode
+from stages.plan.instructions import DDR, SRAM
+from stages.recipe.decisions import Engine
+from stages.tensors import Box
+
+
+def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate:
+    """The same chain and stripes with the cycles and bytes of all their parts."""
+    cut = striped(estimate.chain, estimate.stripe, estimate.wanted)
+    replay = _Replay(cut, prices)
+    for part in cut.parts:
+        replay.add(part)
+    cycles = replay.cycles()
+    size = replay.ddr_bytes
+    price = price_of(cycles, size, prices.spec)
+    return replace(estimate, cycles=cycles, ddr_bytes=size, price=price, is_replayed=True)
+
+
+@dataclass(slots=True)
+class _Replay:
+    """Parts that run one after the other on each engine, what they read made before.
+
+    `made`: when the rows of a result so far are ready. `read`: when the last reader of a value is
+    done. `bases`: the row with which its buffer begins.
+    """
+
+    cut: Striped
+    prices: ChainPrices
+    free: dict[Engine, int] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)
+    read: dict[str, int] = field(default_factory=dict)
+    bases: dict[str, int] = field(default_factory=dict)
+    brought: dict[tuple[int, str], Box] = field(default_factory=dict)
+    compute: int = 0
+    moving: int = 0
+    latency: int = 0
+    ddr_bytes: int = 0
+
+    @property
+    def chain(self) -> Chain:
+        """The chain."""
+        return self.cut.chain
+
+    def add(self, part: Part) -> None:
+        """Run a part: it starts when its engine is free, its rows are made, and, where a buffer
+        begins again, its readers are done."""
+        prices = self.prices.group(self.chain.start + part.place, self.chain.axes[part.place])
+        work, boxes = prices.work, self.cut.boxes(part)
+        cycles = prices.prices.compute_cycles(boxes)
+        inner = [value for value in work.operands if value in self.chain.inner]
+        start = max(
+            self.free.get(work.group.engine, 0), *(self.made.get(value, 0) for value in inner), 0
+        )
+        if self.bases.setdefault(work.result, part.base) != part.base:
+            start = max(start, self.read.get(work.result, 0))
+            self.bases[work.result] = part.base
+        end = start + cycles
+        self.free[work.group.engine] = self.made[work.result] = end
+        self.read |= dict.fromkeys(inner, end)
+        self.compute += cycles
+        self._move(part.place, prices, boxes)
+
+    def _move(self, place: int, prices: GroupPrices, boxes: Boxes) -> None:
+        work, near = prices.work, self.prices.resident | self.cut.capacities.keys()
+        for value in work.operands:
+            if value in work.constants or value in work.tables or value in near:
+                continue
+            if self.brought.get((place, value)) != boxes[value]:
+                self.brought[place, value] = boxes[value]
+                self._transfer(prices, value, boxes, (DDR, SRAM))
+        if work.result not in near or work.result in self.cut.shared:
+            self._transfer(prices, work.result, boxes, (SRAM, DDR))
+
+    def _transfer(
+        self, prices: GroupPrices, value: str, boxes: Boxes, ends: tuple[str, str]
+    ) -> None:
+        cost = prices.prices.box_cost(value, boxes, *ends)
+        self.moving += cost.channel_cycles
+        self.latency += cost.latency_cycles
+        work = prices.work
+        self.ddr_bytes += box_bytes(work.types[value], work.layout(value), boxes[value])
+
+    def cycles(self) -> int:
+        """Cycles of all parts, constants and launches."""
+        spec, chain = self.prices.spec, self.chain
+        launches = 0
+        for place, work in enumerate(chain.works):
+            fixed = self.prices.group(chain.start + place, chain.axes[place]).fixed
+            self.moving += fixed.cycles
+            self.latency += fixed.latency
+            self.ddr_bytes += fixed.size_bytes
+            launches += launch_cycles(spec, work.group.engine)
+        steps = len(self.cut.parts)
+        latency = self.latency // steps if spec.dma.outstanding > 1 else self.latency
+        if spec.driver.sync_mode is SyncMode.STRICT:
+            return launches + self.compute + self.moving + latency
+        ramp = (self.compute + self.moving) // steps
+        return launches + max(*self.free.values(), self.moving) + ramp + latency

@@ -1,0 +1,63 @@
+"""First fit: each buffer, in a given order, at the lowest offset that is free over its lifetime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stages.memory_planner.problem import Buffer
+from stages.memory_planner.solution import Solution
+
+Order = Callable[[Buffer], tuple[int, ...]]
+
+
+def by_size(buffer: Buffer) -> tuple[int, ...]:
+    """The largest first, then the longest-lived, then the earliest."""
+    return (-buffer.size_bytes, buffer.lower - buffer.upper, buffer.lower)
+
+
+def by_width(buffer: Buffer) -> tuple[int, ...]:
+    """The longest-lived first, then the largest, then the earliest."""
+    return (buffer.lower - buffer.upper, -buffer.size_bytes, buffer.lower)
+
+
+def by_area(buffer: Buffer) -> tuple[int, ...]:
+    """The largest product of size and lifetime first, then the earliest."""
+    return (-buffer.area, buffer.lower)
+
+
+def by_start(buffer: Buffer) -> tuple[int, ...]:
+    """The earliest first, then the largest."""
+    return (buffer.lower, -buffer.size_bytes)
+
+
+ORDERS: tuple[Order, ...] = (by_size, by_width, by_area, by_start)
+
+
+def first_fit(buffers: tuple[Buffer, ...], order: Order) -> Solution:
+    """Offsets for all buffers, however high they come to lie; fixed buffers go first.
+
+    The answer breaks the rules only where fixed buffers already do.
+    """
+    offsets: dict[str, int] = {}
+    placed: list[tuple[int, int, Buffer]] = []
+    queue = sorted(buffers, key=lambda item: (item.fixed_offset_bytes is None, *order(item)))
+    for buffer in queue:
+        offset = buffer.fixed_offset_bytes
+        if offset is None:
+            offset = _lowest_gap(buffer, placed)
+        offsets[buffer.name] = offset
+        placed.append((offset, offset + buffer.size_bytes, buffer))
+    return Solution({item.name: offsets[item.name] for item in buffers})
+
+
+def _lowest_gap(buffer: Buffer, placed: list[tuple[int, int, Buffer]]) -> int:
+    lower, upper, alignment = buffer.lower, buffer.upper, buffer.alignment_bytes
+    busy = sorted(
+        (start, end) for start, end, other in placed if other.lower < upper and lower < other.upper
+    )
+    offset = 0
+    for start, end in busy:
+        if offset + buffer.size_bytes <= start:
+            break
+        offset = max(offset, -(-end // alignment) * alignment)
+    return offset
