@@ -17,7 +17,6 @@ from stages.compiler.memory.offsets import (
     place_within,
 )
 from stages.compiler.memory.residency import choose_residents
-from stages.compiler.memory.slot_places import place_slots
 from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.memory.tile_slots import place_slots
 from stages.compiler.support import placement_alignment
