@@ -38,15 +38,15 @@ Answer = Callable[[dict[str, Array]], object]
 class Task:
     """A trained model of the registry, inputs that it has an answer to, and how it is quantised.
 
-    `limit_db` is the accuracy limit in the file. The numbers of inputs are
-    those that ranges are measured on, and that the limit is kept on.
+    `limit_db` is the accuracy limit in the file; None where int8 alone is enough. The numbers of
+    inputs are those that ranges are measured on, and that the limit is kept on.
     """
 
     model: str
     inputs: Callable[[int, int, Types, OnnxRuntimeReference], list[Sample]]
     answer: Answer
     method: str
-    limit_db: float
+    limit_db: float | None
     calibrating: int = 16
     limiting: int = 3
 
@@ -170,14 +170,18 @@ def _make_sets(task: Task, subject: Subject, judged: int, folder: Path) -> Judge
 
 
 def _row(task: Task, subject: Subject, sets: Judged) -> Row:
-    limit = f"accuracy: {{min_sqnr_db: {task.limit_db}, data: limiting.npz}}\n"
-    alone, limited = (_quantized(task, subject, sets.folder, text) for text in ("", limit))
+    alone = limited = _quantized(task, subject, sets.folder, "")
+    agreeing_alone = agreeing = _agreeing(task, subject, alone, sets)
+    if task.limit_db is not None:
+        limit = f"accuracy: {{min_sqnr_db: {task.limit_db}, data: limiting.npz}}\n"
+        limited = _quantized(task, subject, sets.folder, limit)
+        agreeing = _agreeing(task, subject, limited, sets)
     row = Row(
         task=task,
         device=subject.spec.name,
         judged=len(sets.samples),
-        alone=_agreeing(task, subject, alone, sets),
-        limited=_agreeing(task, subject, limited, sets),
+        alone=agreeing_alone,
+        limited=agreeing,
         kept=tuple(op.name for op in subject.graph.operators if op.name in limited.keep),
         note=limited.notes[-1],
     )
@@ -211,13 +215,13 @@ def _agreeing(task: Task, subject: Subject, quantization: Quantization, sets: Ju
 def table(rows: Sequence[Row]) -> str:
     """The page's part, between its marks."""
     lines = [
-        "| model | device | ranges | inputs | int8 alone | limit | operators in float | with them |",
+        "| model | device | ranges | inputs | int8 alone | limit | in float | with them |",
         "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:
         lines.append(
             f"| {row.task.model} | {row.device} | {row.task.method.split(':')[-1].strip()} "
-            f"| {row.judged} | {row.alone / row.judged:.0%} | {row.task.limit_db:g} dB "
+            f"| {row.judged} | {row.alone / row.judged:.0%} | {_limit(row.task)} "
             f"| {len(row.kept)} | {row.limited / row.judged:.0%} |"
         )
     lines.append("")
@@ -226,6 +230,10 @@ def table(rows: Sequence[Row]) -> str:
             names = ", ".join(f"`{name}`" for name in row.kept)
             lines.append(f"- {row.task.model} on {row.device} in float: {names}")
     return "\n".join(lines)
+
+
+def _limit(task: Task) -> str:
+    return "none" if task.limit_db is None else f"{task.limit_db:g} dB"
 
 
 def write_table(rows: Sequence[Row], page: Path) -> None:

@@ -19,6 +19,7 @@ import onnx
 
 from stages.calibration.measurements import Precision
 from stages.calibration.work import Work, work_of
+from stages.compiler.cascading import Cascading
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.quantization import Quantization
 from stages.errors import CompileError, PackageError
@@ -75,7 +76,8 @@ def compiled_plan(
     graph, constants = import_model(subject.load(precision))
     is_int8 = precision is Precision.INT8
     ranges = subject.quantization(graph, constants, spec) if is_int8 else None
-    made = compile_graph(graph, constants, spec, ranges)
+    # The chips were measured with what their vendors' compilers make, layer by layer.
+    made = compile_graph(graph, constants, spec, ranges, cascading=Cascading.OFF)
     compiled = Compiled(made.plan, work_of(graph, constants), len(made.recipe.fallbacks))
     _write_cached(stem, compiled)
     return compiled

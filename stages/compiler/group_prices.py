@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from stages.compiler.structure import structure
 from stages.compiler.support import device_type, engine_of, refusal, seed_of
 from stages.compiler.tiling.search import Search
 from stages.compiler.tiling.workload import Workload
@@ -129,21 +130,3 @@ def _run_bytes(whole: TensorType, part: TensorType) -> int:
     while axis and part.shape[axis - 1] == whole.shape[axis - 1]:
         axis -= 1
     return prod(part.shape[max(0, axis - 1) :]) * part.dtype.size_bytes
-
-
-def structure(
-    members: Sequence[Operator], types: Mapping[str, TensorType], constants: frozenset[str]
-) -> object:
-    """What a price depends on, names left out."""
-    numbers = {value: number for number, value in enumerate(types)}
-    operators = tuple(
-        (
-            member.kind,
-            tuple(numbers.get(value, -1) for value in member.inputs),
-            tuple(numbers[value] for value in member.outputs),
-            tuple(sorted(member.attributes.items())),
-        )
-        for member in members
-    )
-    facts = tuple((str(item), value in constants) for value, item in types.items())
-    return operators, facts

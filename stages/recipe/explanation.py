@@ -63,12 +63,13 @@ def group_of(recipe: Recipe, name: str) -> Group | None:
 
 def reasons_of(recipe: Recipe, explanation: Iterable[Weighed], name: str) -> tuple[Weighed, ...]:
     """What was weighed for an operator, a group, or the maker of a value: about itself, then about
-    the group that holds it. Empty where the recipe knows no such name."""
+    the group that holds it, then about the recipe as a whole. Empty where the recipe knows no such
+    name."""
     owner = _owners(recipe).get(name.removeprefix("%"))
     if owner is None:
         return ()
     operator, group = owner
-    subjects = dict.fromkeys((operator, group.name, *group.operators))
+    subjects = dict.fromkeys((operator, group.name, *group.operators, ""))
     items = tuple(explanation)
     return tuple(item for subject in subjects for item in items if item.subject == subject)
 

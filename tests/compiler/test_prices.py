@@ -28,7 +28,7 @@ TWO_CONVS = f"""
     const %v : f32[16,16,3,3]
     %a : f32[1,16,12,12] = conv(%x, %w) {CONV} # first
     %b : f32[1,16,12,12] = conv(%a, %v) {CONV} # second
-    %c : f32[1,32,12,12] = concat(%a, %b) {{axis=1}} # both
+    %c : f32[1,48,12,12] = concat(%a, %b, %a) {{axis=1}} # both
     output %c
     """
 TINY = hardware("npu_tiny")

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from onnx import numpy_helper
 
 from stages.compiler.draft import GraphEditor
+from stages.compiler.passes.fuse import Fuse
 from stages.compiler.passes.small_gemms import SmallGemms
-from stages.compiler.small_gemms.siblings import families, merge
+from stages.compiler.small_gemms.dots import has_one_row, to_dots
+from stages.compiler.small_gemms.regroup import regroup, widths
+from stages.compiler.small_gemms.siblings import families, merge, tail_of
 from stages.recipe.decisions import Engine
 from stages.recipe.verify import verify
 from tests.compiler.judged import case_of, compile_and_judge
@@ -36,7 +39,7 @@ PROJECTIONS = """
     """
 
 
-def small(text: str, name: str = "nvidia_t4", tolerance: float = 1e-5) -> Ran:
+def small(text: str, name: str = "rk3588_npu", tolerance: float = 1e-5) -> Ran:
     return run_pass(SmallGemms(), text, spec=hardware(name), tolerance=tolerance)
 
 
@@ -58,7 +61,7 @@ def test_projections_of_one_operand_become_one_product() -> None:
     inner = inner.replace("output %v\n", "%t : f32[16,8] = neg(%v)\noutput %t\n")
     assert small(inner).graph_text == tidy(
         """
-        note "q, k, v are one contraction of n = 16 + 16 + 8"
+        note "q, k, v: merged, n = 16 + 16 + 8"
         input %x : f32[16,64]
         const %q.siblings.weights : f32[64,40]
         const %q.siblings.bias : f32[40]
@@ -81,10 +84,10 @@ def test_what_was_weighed_is_kept() -> None:
     (item,) = ran.after.weighed
     assert item.question == "small_gemm"
     assert [each.name for each in item.alternatives] == ["separate", "merged"]
-    costs = [each.cost_cycles for each in item.alternatives]
-    assert costs[0] is not None
-    assert costs[1] is not None
-    assert item.chosen == ("merged" if costs[1] < 0.98 * costs[0] else "separate")
+    separate, merged_cost = (each.cost_cycles for each in item.alternatives)
+    assert separate is not None
+    assert merged_cost is not None
+    assert item.chosen == ("merged" if merged_cost < 0.9 * separate else "separate")
 
 
 QUANTISED = """
@@ -186,6 +189,176 @@ def test_merged_siblings_compute_the_same(
         ends.append(f"output %{end}")
     ran = merged("\n".join([*lines, *body, *ends]))
     assert sum(op.kind == "matmul" for op in ran.after.graph.operators) == 1
+
+
+def test_siblings_whose_joined_result_leaves_the_sram_stay_apart() -> None:
+    ran = small(
+        """
+        input %x : f32[512,64]
+        const %w : f32[64,128]
+        const %v : f32[64,128]
+        %a : f32[512,128] = matmul(%x, %w)
+        %b : f32[512,128] = matmul(%x, %v)
+        %c : f32[512,128] = exp(%a)
+        %d : f32[512,128] = exp(%b)
+        output %c
+        output %d
+        """
+    )
+    assert "slice" not in ran.text
+    (item,) = ran.after.weighed
+    assert item.chosen == "separate"
+
+
+def test_narrow_groups_become_wider_ones_with_zeros_between_them() -> None:
+    ran = small(
+        GROUPED.format(
+            attributes=EIGHT,
+            types="",
+            operand="%x",
+            weights="%w",
+            constants="const %w : f32[32,4,3,3]",
+        )
+    )
+    (conv,) = (op for op in ran.after.graph.operators if op.kind == "conv")
+    assert conv.integer("group") == 2
+    weights = ran.after.constants[conv.inputs[1]]
+    assert weights.shape == (32, 16, 3, 3)
+    before = ran.before.constants["w"]
+    for group in range(8):
+        rows, start = slice(4 * group, 4 * group + 4), group % 4 * 4
+        assert np.array_equal(weights[rows, start : start + 4], before[rows])
+    assert np.count_nonzero(weights) == np.count_nonzero(before)
+    assert ran.after.recipe.notes == ("c: 4 as one, of 8 groups",)
+
+
+EIGHT = "{dilations=[1,1], group=8, pads=[1,1,1,1], strides=[1,1]}"
+POINT = "{dilations=[1,1], group=1, pads=[0,0,0,0], strides=[1,1]}"
+GROUPED = """
+    input %x : f32[1,32,12,12]
+    {constants}
+    {types}
+    %c : f32[1,32,12,12] = conv({operand}, {weights}) {attributes}
+    output %c
+    """
+
+
+def test_between_groups_of_quantised_weights_stands_their_zero_point() -> None:
+    text = GROUPED.format(
+        attributes=EIGHT,
+        constants="const %q : i8[32,4,3,3]\nconst %s : f32[32]\nconst %z : i8[32]",
+        types="%w : f32[32,4,3,3] = dequantize(%q, %s, %z) {axis=0}",
+        operand="%x",
+        weights="%w",
+    )
+    before = draft_of(text)
+    editor = GraphEditor(before)
+    (conv,) = (op for op in editor.operators.values() if op.kind == "conv")
+    assert list(widths(conv, editor)) == [2, 4, 8]
+    regroup(conv, 4, editor)
+    after = editor.finish()
+    verify(after.recipe, after.constants)
+    assert_same_meaning(before, after, 1e-5)
+
+
+ROW = """
+    input %x : f32[{batch}1,32]
+    input %k : f32[{batch}32,{n}]
+    %s : f32[{batch}1,{n}] = matmul(%x, %k)
+    %y : f32[{batch}1,{n}] = sigmoid(%s)
+    output %y
+    """
+
+
+def test_many_rows_by_columns_are_dot_products_where_the_array_is_slow() -> None:
+    ran = small(ROW.format(batch="16,", n=1), "npu_tiny")
+    kinds = [str(op.kind) for op in ran.after.graph.operators]
+    assert kinds == ["reshape", "mul", "reduce_sum", "sigmoid"]
+    assert ran.after.recipe.notes == ("s: vector, a product of one row",)
+    fused = Fuse().run(ran.after, hardware("npu_tiny"))
+    assert [len(group.operators) for group in fused.recipe.groups] == [1, 3]
+
+
+@pytest.mark.parametrize("batch", ["", "3,"])
+@pytest.mark.parametrize("n", [1, 5])
+def test_dot_products_compute_the_product(batch: str, n: int) -> None:
+    as_dots(ROW.format(batch=batch, n=n))
+
+
+def test_a_column_of_weights_is_summed_along_the_rows() -> None:
+    as_dots(
+        """
+        input %x : f32[2,7,32]
+        const %w : f32[32,1]
+        const %b : f32[1]
+        %s : f32[2,7,1] = matmul(%x, %w, %b)
+        output %s
+        """
+    )
+
+
+def test_squeeze_and_excitation_are_dot_products_with_what_follows() -> None:
+    ran = as_dots(
+        f"""
+        input %x : i8[1,16,1,1]
+        const %sx : f32[]
+        const %w : i8[8,16,1,1]
+        const %s : f32[8]
+        const %b : f32[8]
+        const %o : f32[]
+        const %z : i8[]
+        %xf : f32[1,16,1,1] = dequantize(%x, %sx) {{axis=-1}}
+        %wf : f32[8,16,1,1] = dequantize(%w, %s) {{axis=0}}
+        %c : f32[1,8,1,1] = conv(%xf, %wf, %b) {POINT}
+        %r : f32[1,8,1,1] = relu(%c)
+        %y : i8[1,8,1,1] = quantize(%r, %o, %z) {{axis=-1}}
+        output %y
+        """
+    )
+    kinds = [str(op.kind) for op in ran.after.graph.operators]
+    assert kinds[-5:] == ["reduce_sum", "add", "relu", "quantize", "reshape"]
+
+
+def as_dots(text: str) -> Ran:
+    """The one contraction of a text as dot products, whatever that costs."""
+    before = draft_of(text)
+    editor = GraphEditor(before)
+    (contraction,) = (op for op in before.graph.operators if op.kind in ("matmul", "conv"))
+    assert has_one_row(contraction, editor)
+    followers, quantize = tail_of(contraction, editor)
+    to_dots(contraction, [*followers, *([quantize] if quantize else [])], editor)
+    after = editor.finish()
+    verify(after.recipe, after.constants)
+    assert_same_meaning(before, after, 1e-5)
+    return Ran(before, after)
+
+
+DECODING = """
+    g (float[16, 1, 32] x, float[16, 32, 1] k) => (float[16, 1, 1] y) {
+      s = MatMul(x, k) y = Sigmoid(s) }"""
+
+
+def test_dot_products_on_the_device() -> None:
+    feeds = {
+        "x": RANDOM.standard_normal((16, 1, 32)).astype(np.float32),
+        "k": RANDOM.standard_normal((16, 32, 1)).astype(np.float32),
+    }
+    made = compile_and_judge(case_of(parse(DECODING), feeds), hardware("npu_tiny"))
+    engines = {str(group.engine) for group in made.recipe.groups}
+    assert "tensor_core" not in engines
+
+
+def test_rows_of_a_batch_share_one_right_operand() -> None:
+    model = parse(
+        "g (float[6, 5, 32] x) => (float[6, 5, 16] y) <float[32, 16] w> { y = MatMul(x, w) }"
+    )
+    data = (RANDOM.standard_normal((32, 16)) / 6).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(data, "w"))
+    feeds = {"x": RANDOM.standard_normal((6, 5, 32)).astype(np.float32)}
+    made = compile_and_judge(case_of(model, feeds), hardware("npu_tiny"))
+    works = [item.contraction for item in made.plan.instructions if item.contraction]
+    assert sum(work.m for work in works) == 30
+    assert {work.groups for work in works} == {1}
 
 
 ATTENTION = """

@@ -107,6 +107,20 @@ def test_equal_packages_give_equal_bytes_whatever_the_hash_seed(tmp_path: Path) 
         assert one[name] == other[name], name
 
 
+@pytest.mark.parametrize(
+    ("cpu", "wall", "starved"),
+    [(9.0, 10.0, False), (16.0, 10.0, False), (3.0, 10.0, True), (0.1, 1.0, False), (0, 0, False)],
+)
+def test_a_compile_that_was_short_of_cpu_says_so(cpu: float, wall: float, starved: bool) -> None:
+    said = CompileEnvironment(2, 7.5, cpu, wall).starved
+    assert bool(said) is starved
+    if starved:
+        assert said.startswith(
+            "the compile got 30% of a CPU: 3.0 s in 10.0 s (2 threads, load 7.5)"
+        )
+    assert CompileEnvironment(2, None, cpu, wall).cpu_share == (cpu / wall if wall else None)
+
+
 def test_the_environment_changes_no_other_byte(tmp_path: Path) -> None:
     package = sample_package()
     write_package(tmp_path / "a", replace(package, environment=CompileEnvironment(2, 0.5)))

@@ -43,6 +43,8 @@ def test_an_operator_a_group_and_a_value_lead_to_the_group() -> None:
         assert group.name == "one"
     assert reasons_of(RECIPE, items, "act") == (items[2], items[0])
     assert reasons_of(RECIPE, items, "%y") == (items[1],)
+    whole = weighed("", "layout")
+    assert reasons_of(RECIPE, (whole, *items), "two") == (items[1], whole)
     assert group_of(RECIPE, "x") is None, "nothing makes an input"
     assert reasons_of(RECIPE, items, "nothing") == ()
 

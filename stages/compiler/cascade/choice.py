@@ -17,6 +17,8 @@ from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
 LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""
 _LAPS = (1, 2, 4, None)
+MOST_ROUNDS = 128
+"""Rounds of a cascade, at most: each is instructions to issue, store and check."""
 KEPT = 4
 """Stripes of an interval that are remembered: the cheapest, and what comes next."""
 Options = tuple[Estimate, ...]
@@ -157,7 +159,7 @@ def _stripes(extent: int) -> list[int]:
     """Extents of a stripe: balanced parts, halved again and again."""
     found: dict[int, None] = {}
     parts = 2
-    while parts < 2 * extent:
+    while parts < 2 * extent and parts <= MOST_ROUNDS:
         found[-(-extent // parts)] = None
         parts *= 2
     return list(found)

@@ -41,6 +41,10 @@ class Stand:
     prices: ChainPrices
     options: dict[Interval, Options]
 
+    def has_changed(self, resident: Mapping[str, Storage]) -> bool:
+        """Whether some of these residents gave way."""
+        return self.kept.keys() != resident.keys()
+
     @property
     def price(self) -> Price:
         """Groups and cascades together."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stages.compiler.cascade.chains import Chain, Site
+from stages.compiler.cascade.stripes import Striped
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, dependencies, streams
 from stages.compiler.tiling.tile_prices import TilePrices
@@ -33,8 +34,8 @@ def price_of(cycles: int, ddr_bytes: int, spec: HardwareSpec) -> Price:
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """The cost of a chain in stripes: cycles, bytes to and from the DDR, bytes of SRAM that its
-    buffers take, and rows that each buffer should hold. `is_replayed`: every part is priced, not
-    one round for all."""
+    buffers take, and rows that each buffer should hold. `cut`: its parts, where
+    every one of them is priced, and not one round for all."""
 
     chain: Chain
     stripe: int
@@ -43,7 +44,7 @@ class Estimate:
     sram_bytes: int
     wanted: Mapping[str, int]
     price: Price
-    is_replayed: bool = False
+    cut: Striped | None = None
 
     @property
     def interval(self) -> tuple[int, int]:

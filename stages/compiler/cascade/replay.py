@@ -26,7 +26,7 @@ def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate:
     cycles = replay.cycles()
     size = replay.ddr_bytes
     price = price_of(cycles, size, prices.spec)
-    return replace(estimate, cycles=cycles, ddr_bytes=size, price=price, is_replayed=True)
+    return replace(estimate, cycles=cycles, ddr_bytes=size, price=price, cut=cut)
 
 
 @dataclass(slots=True)

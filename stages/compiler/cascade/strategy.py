@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from stages.compiler.cascade.choice import Interval, Options, choose, rank
 from stages.compiler.cascade.grounds import Stand, grounds_of
 from stages.compiler.cascade.replay import replayed
-from stages.compiler.cascade.stripes import striped
 from stages.compiler.cascade.weighing import Outcome, note
 from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
+from stages.compiler.memory.cascades import NoRoomError
 from stages.errors import DoesNotFitError
 from stages.hardware.cost import nanoseconds_to_cycles
 from stages.hardware.spec import HardwareSpec
@@ -26,9 +26,8 @@ from stages.plan.instructions import DDR, Opcode, Plan
 from stages.plan.packing import Packing
 from stages.plan.timing import plan_cycles
 
-_TRIES = 12
-"""Times that cascades are chosen, at most: each time with closer prices, or without those that
-didn't gain."""
+_TRIES = 4
+"""Times that cascades are tried, at most: each time without those that didn't gain."""
 _CLEAR = 0.9
 """Of the price layer by layer: prices were never so far off the timed instructions."""
 Solved = tuple[Draft, Memory]
@@ -67,66 +66,79 @@ class Trial:
     assignment: Assignment
     layers: Solved
     outcomes: dict[Interval, Outcome] = field(default_factory=dict)
-    _found: Solved = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._found = self.layers
 
     def run(self) -> Solved:
         """The best memory decisions that were found, with what was weighed."""
         stand = grounds_of(self.assignment, self.layers[1]).best()
         options = dict(stand.options)
-        best, kept = self.layers, frozenset[Interval]()
         for _ in range(_TRIES):
-            chosen = {item[0].interval: item for item in choose(stand.ground, options)}
-            rough = [item for item, found in chosen.items() if not found[0].is_replayed]
-            for interval in rough:
-                exact = (replayed(item, stand.prices) for item in options[interval])
-                options[interval] = tuple(sorted(exact, key=rank))
-            if rough:
-                continue
-            losing = self._losing(chosen, stand)
-            if losing is None:
-                best, kept = self._found, frozenset(chosen)
+            chosen, tried = self._placed(stand, options)
+            losing = self._losing(chosen, tried, stand)
+            if not losing:
                 break
             for interval in losing:
                 del options[interval]
-        return self._explained(best, kept)
+        kept = {interval: item for interval, item in chosen.items() if interval in options}
+        final = self._beside(kept.values(), stand) if losing else tried
+        if isinstance(final, int) or not self._gains(kept, stand):
+            return self._explained(self.layers, frozenset())
+        return self._explained(final, frozenset(kept))
 
-    def _losing(self, chosen: Mapping[Interval, Options], stand: Stand) -> list[Interval] | None:
-        """Those of the chosen ones that don't gain or find no place; None where all is well."""
-        tried = self._beside(chosen.values(), stand)
-        if tried is None:
-            return [max(chosen)]
-        losing = []
+    def _gains(self, kept: Mapping[Interval, Options], stand: Stand) -> bool:
+        """Whether the whole is cheaper than layer by layer, residents that gave way counted in."""
+        inside = {number for interval in kept for number in range(*interval)}
+        cascades = sum(item[0].cycles for item in kept.values())
+        others = sum(n for number, n in stand.ground.cycles.items() if number not in inside)
+        return cascades + others < sum(self.layers[1].cycles.values()) or not stand.has_changed(
+            self.layers[1].resident
+        )
+
+    def _placed(
+        self, stand: Stand, options: dict[Interval, Options]
+    ) -> tuple[dict[Interval, Options], Solved]:
+        """The best choice that finds its place; ways to cut that don't are taken out."""
+        while True:
+            chosen = _settled(stand, options)
+            tried = self._beside(chosen.values(), stand)
+            if not isinstance(tried, int):
+                return chosen, tried
+            (interval,) = [item for item in chosen if item[0] == tried]
+            _, *others = options.pop(interval)
+            if others:
+                options[interval] = tuple(others)
+
+    def _losing(
+        self, chosen: Mapping[Interval, Options], tried: Solved, stand: Stand
+    ) -> list[Interval]:
+        """Those of the chosen ones that don't gain."""
         for interval, options in chosen.items():
-            if interval not in self.outcomes:
-                self.outcomes[interval] = self._outcome(options, tried)
-            if not self.outcomes[interval].is_kept:
-                losing.append(interval)
-        self._found = tried
-        return losing or None
+            known = self.outcomes.get(interval)
+            if known is None or known.options[0] != options[0]:
+                self.outcomes[interval] = self._outcome(options, tried, stand)
+        return [interval for interval in chosen if not self.outcomes[interval].is_kept]
 
-    def _beside(self, chosen: Collection[Options], stand: Stand) -> Solved | None:
-        """Memory with these cascades; None where their buffers find no place."""
-        best = [options[0] for options in chosen]
-        cascades = tuple(striped(item.chain, item.stripe, item.wanted) for item in best)
+    def _beside(self, chosen: Collection[Options], stand: Stand) -> Solved | int:
+        """Memory with these cascades, or the first group of one whose buffers find no place."""
+        cascades = tuple(options[0].cut for options in chosen if options[0].cut is not None)
         if not cascades:
             return self.layers
         kept = frozenset(stand.kept)
         try:
             return self.assignment.beside(cascades, kept).run()
+        except NoRoomError as error:
+            return error.start
         except DoesNotFitError:
-            return None
+            return max(item.chain.start for item in cascades)
 
-    def _outcome(self, options: Options, tried: Solved) -> Outcome:
+    def _outcome(self, options: Options, tried: Solved, stand: Stand) -> Outcome:
         """Whether a cascade gains: by the prices where they leave no doubt, else as its groups'
         instructions run by themselves, in fewer cycles, or in as many and with fewer bytes."""
         best = options[0]
         cycles = self.layers[1].cycles
         alone = sum(cycles[number] for number in range(*best.interval))
         if best.cycles < alone * _CLEAR:
-            return Outcome(options, (alone, 0), (best.cycles, best.ddr_bytes), True, "priced")
+            size = sum(stand.ground.costs[number][1] for number in range(*best.interval))
+            return Outcome(options, (alone, size), (best.cycles, best.ddr_bytes), True, "priced")
         spec = self.assignment.spec
         timed = [_timed(solved, best.interval, spec) for solved in (self.layers, tried)]
         return Outcome(options, timed[0], timed[1], timed[1] < timed[0], "timed by themselves")
@@ -140,6 +152,19 @@ class Trial:
         weighed = [answer for item in final for answer in item.weighed()]
         draft, memory = found
         return draft.with_weighed(weighed).with_notes(note(final)), memory
+
+
+def _settled(stand: Stand, options: dict[Interval, Options]) -> dict[Interval, Options]:
+    """The best choice, every cascade of which was priced part by part: what looked best until then
+    may give way to another, in `options` too."""
+    while True:
+        chosen = {item[0].interval: item for item in choose(stand.ground, options)}
+        rough = [interval for interval, item in chosen.items() if item[0].cut is None]
+        if not rough:
+            return chosen
+        for interval in rough:
+            first, *others = options[interval]
+            options[interval] = tuple(sorted((replayed(first, stand.prices), *others), key=rank))
 
 
 def _timed(solved: Solved, interval: Interval, spec: HardwareSpec) -> tuple[int, int]:

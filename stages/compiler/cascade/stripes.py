@@ -40,6 +40,7 @@ class Striped:
     rounds: int
     parts: tuple[Part, ...]
     capacities: Mapping[str, int]
+    known: dict[tuple[int, Span], Boxes] = field(default_factory=dict, compare=False)
 
     @property
     def shared(self) -> frozenset[str]:
@@ -53,7 +54,11 @@ class Striped:
 
     def boxes(self, part: Part) -> Boxes:
         """The boxes of every value of a part's group."""
-        return self.chain.works[part.place].boxes(self.chain.box(part.place, *part.span))
+        found = self.known.get((part.place, part.span))
+        if found is None:
+            found = self.chain.works[part.place].boxes(self.chain.box(part.place, *part.span))
+            self.known[part.place, part.span] = found
+        return found
 
 
 def striped(chain: Chain, stripe: int, wanted: Mapping[str, int]) -> Striped:
@@ -65,7 +70,7 @@ def striped(chain: Chain, stripe: int, wanted: Mapping[str, int]) -> Striped:
     for number in range(rounds):
         stop = min((number + 1) * stripe, chain.extent)
         parts += tracer.round((number * stripe, stop), number == rounds - 1)
-    return Striped(chain, stripe, rounds, tuple(parts), tracer.capacities)
+    return Striped(chain, stripe, rounds, tuple(parts), tracer.capacities, tracer.known)
 
 
 @dataclass(slots=True)
@@ -76,7 +81,7 @@ class _Tracer:
     capacities: dict[str, int]
     bases: list[int] = field(init=False)
     ends: list[int] = field(init=False)
-    known: dict[tuple[int, Span], Mapping[str, Span]] = field(default_factory=dict)
+    known: dict[tuple[int, Span], Boxes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.chain.works)
@@ -122,12 +127,12 @@ class _Tracer:
 
     def _operands(self, place: int, span: Span) -> Mapping[str, Span]:
         """The rows of inner values that a span of a group's result needs."""
-        found = self.known.get((place, span))
-        if found is None:
+        boxes = self.known.get((place, span))
+        if boxes is None:
             boxes = self.chain.works[place].boxes(self.chain.box(place, *span))
-            found = self.known[place, span] = {
-                work.result: boxes[work.result][axis]
-                for work, axis in zip(self.chain.works[:place], self.chain.axes, strict=False)
-                if work.result in boxes
-            }
-        return found
+            self.known[place, span] = boxes
+        return {
+            work.result: boxes[work.result][axis]
+            for work, axis in zip(self.chain.works[:place], self.chain.axes, strict=False)
+            if work.result in boxes
+        }

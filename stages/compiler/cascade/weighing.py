@@ -25,7 +25,7 @@ class Outcome:
         chosen = self.options[0]
         cycles, size = self.layers
         alternatives = (
-            Alternative("layer by layer", cycles, f"{size} B of DRAM"),
+            Alternative("layer by layer", cycles, f"at least {size} B of DRAM"),
             *(Alternative(_name(item), item.cycles, _remark(item)) for item in self.options),
         )
         name = _name(chosen) if self.is_kept else "layer by layer"
@@ -37,7 +37,7 @@ class Outcome:
         (cycles, size), (others, other_size) = self.stripes, self.layers
         return (
             f"{self.how}, {names} take {cycles} cycles and {size} B of DRAM in stripes, "
-            f"{others} cycles and {other_size} B layer by layer"
+            f"{others} cycles and at least {other_size} B layer by layer"
         )
 
 
@@ -67,5 +67,5 @@ def note(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     return (
         f"{groups} groups run in {len(kept)} cascades, which keep {held} values off the DRAM: "
         f"they take {cycles} cycles and move {size} B, layer by layer {others} cycles and "
-        f"{other_size} B",
+        f"at least {other_size} B",
     )

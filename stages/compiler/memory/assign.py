@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
-from stages.compiler.memory.cascades import cascade_tile, place_cascade, widened
+from stages.compiler.memory.cascades import NoRoomError, cascade_tile, place_cascade, widened
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import (
     Arena,
@@ -17,8 +17,8 @@ from stages.compiler.memory.offsets import (
     place_within,
 )
 from stages.compiler.memory.residency import choose_residents
-from stages.compiler.memory.slot_places import place_slots
 from stages.compiler.memory.slots import PlacedCascade, Slots
+from stages.compiler.memory.tile_slots import place_slots
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import (
@@ -80,6 +80,7 @@ class Assignment:
 
         Raises:
             DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
+            NoRoomError: a cascade's buffers find no place.
         """
         self.operators = {op.name: op for op in self.draft.graph.operators}
         self.works = {
@@ -98,6 +99,8 @@ class Assignment:
             placed = self._try(resident, stores, roots)
             if isinstance(placed, _Solution):
                 return self._finish(placed, stores, roots)
+            if any(placed == item.chain.start for item in self.cascades):
+                raise NoRoomError(placed, self.draft.recipe.groups[placed].name)
             resident = self._give_up_one(resident, placed)
 
     def _choose_residents(

@@ -19,9 +19,22 @@ from stages.compiler.tiling.streams import (
     streams,
 )
 from stages.compiler.tiling.workload import Boxes, Workload
+from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
 from stages.tensors import box_shape
+
+
+class NoRoomError(DoesNotFitError):
+    """A cascade that begins with group `start` finds no place beside the residents."""
+
+    def __init__(self, start: int, name: str) -> None:
+        self.start = start
+        super().__init__(
+            f"the buffers of the cascade from group {name} on find no place",
+            where=f"group {start}",
+            hint="compile without it, or raise `memory.sram.size` in the hardware spec",
+        )
 
 
 def widened(stores: Mapping[str, Storage], cascades: Sequence[Striped]) -> dict[str, Storage]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from stages.compiler.draft import Draft, GraphEditor
-from stages.compiler.group_prices import GroupPrices
 from stages.compiler.small_gemms.dots import has_one_row, macs, to_dots
 from stages.compiler.small_gemms.regroup import regroup, widths
 from stages.compiler.small_gemms.siblings import Sibling, families, feeders_of, merge, tail_of
 from stages.compiler.small_gemms.weighing import Weigher
-from stages.compiler.support import engine_of
+from stages.compiler.support import device_type, engine_of
+from stages.compiler.trial import Trial
 from stages.hardware.cost import contraction_cycles, vector_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
@@ -22,8 +22,13 @@ from stages.recipe.kinds import Kind
 from stages.tensors import DType
 
 _QUESTION = "small_gemm"
-_WORTH_IT = 0.98
-"""What another form may cost of the present one: an estimate is no better than this."""
+_WORTH_IT = 0.995
+"""What another form may cost of the present one: less is no reason for a change."""
+_WORTH_MERGING = 0.9
+"""The same of siblings merged, by prices alone: products that fill the array gain little, and lose
+what ran beside them."""
+_WORTH_TRYING = 0.7
+"""What wider groups may cost the array of the present cycles, so that they are tried at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class SmallGemms:
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Weigh each form of each small GEMM, and take the cheapest."""
-        weighing = _Weighing(spec, Weigher(spec, GroupPrices(spec)))
+        weighing = _Weighing(spec, Weigher(spec))
         for step in (weighing.siblings, weighing.groups, weighing.dots):
             draft = step(draft)
         return draft.with_weighed(weighing.weighed).with_notes(weighing.notes)
@@ -49,7 +54,6 @@ class SmallGemms:
 class _Weighing:
     spec: HardwareSpec
     weigher: Weigher
-    decided: dict[object, tuple[tuple[str, int | None], ...]] = field(default_factory=dict)
     weighed: list[Weighed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -57,18 +61,27 @@ class _Weighing:
         """Merge what reads one operand."""
         editor = GraphEditor(draft)
         for family in list(families(editor)):
-            key = tuple(self.weigher.likeness(item.members, editor) for item in family)
-            if key not in self.decided:
-                trial = GraphEditor(draft)
-                joined = [op for group in merge(family, trial) for op in group]
-                apart = [op for item in family for op in item.members]
-                self.decided[key] = (
-                    ("separate", self.weigher.cycles(apart, editor)),
-                    ("merged", self.weigher.cycles(joined, trial)),
-                )
-            if self._settle(_names(family), self.decided[key], _merging(family)) == "merged":
+            apart = [op for item in family for op in item.members]
+            trial = GraphEditor(draft)
+            joined = [op for group in merge(family, trial) for op in group]
+            forms = {
+                "separate": _serial(self.weigher.cycles(apart, editor)),
+                "merged": _serial(self.weigher.cycles(joined, trial))
+                if self._stays_as_near(family, editor)
+                else None,
+            }
+            widths = " + ".join(str(item.width) for item in family)
+            names = [item.seed.name for item in family]
+            if self._settle(names, forms, f"n = {widths}", _WORTH_MERGING) == "merged":
                 merge(family, editor)
         return editor.finish()
+
+    def _stays_as_near(self, family: Sequence[Sibling], editor: GraphEditor) -> bool:
+        """Whether the joined result may stay in the SRAM if a sibling's may: one that has to go
+        out to the DDR and back costs more than the array gains."""
+        room = (self.spec.sram.size_bytes - self.spec.sram.reserved_bytes) // 2
+        sizes = [device_type(editor.types[item.result], self.spec).size_bytes for item in family]
+        return sum(sizes) <= room or min(sizes) > room
 
     def groups(self, draft: Draft) -> Draft:
         """Widen the groups of convolutions."""
@@ -77,40 +90,33 @@ class _Weighing:
             choices = self._promising(operator, editor)
             if not choices:
                 continue
-            members = _members(operator, editor)
-            key = "groups", self.weigher.likeness(members, editor)
-            if key not in self.decided:
-                found = [("as they are", self.weigher.cycles(members, editor))]
-                for together in choices:
-                    trial = GraphEditor(draft)
-                    wider = regroup(operator, together, trial)
-                    cost = self.weigher.cycles(_members(wider, trial), trial)
-                    found.append((f"{together} as one", cost))
-                self.decided[key] = tuple(found)
-            groups = operator.integer("group")
-            taken = self._settle([operator.name], self.decided[key], f"of {groups} groups")
-            if taken != "as they are":
-                regroup(operator, int(taken.split()[0]), editor)
+            forms = {"as they are": self.weigher.trial(_members(operator, editor), editor)}
+            wide = {}
+            for together in choices:
+                trial = GraphEditor(draft)
+                members = _members(regroup(operator, together, trial), trial)
+                forms[f"{together} as one"] = self.weigher.trial(members, trial)
+                wide[f"{together} as one"] = together
+            remark = f"of {operator.integer('group')} groups"
+            taken = self._settle([operator.name], forms, remark)
+            if taken in wide:
+                regroup(operator, wide[taken], editor)
         return editor.finish()
 
     def dots(self, draft: Draft) -> Draft:
         """Products of one row on the vector unit."""
         editor = GraphEditor(draft)
         for operator in draft.graph.operators:
-            if operator.name not in editor.operators or not self._is_slow_row(operator, editor):
+            if not self._is_slow_row(operator, editor):
                 continue
-            operator = editor.operators[operator.name]
-            members = _members(operator, editor)
-            key = "dots", self.weigher.likeness(members, editor)
             tail = _tail(operator, editor)
-            if key not in self.decided:
-                trial = GraphEditor(draft)
-                made = to_dots(operator, tail, trial)
-                self.decided[key] = (
-                    ("array", self.weigher.cycles(members, editor)),
-                    ("vector", self.weigher.cycles(_with_feeders(made, trial), trial)),
-                )
-            if self._settle([operator.name], self.decided[key], "one row") == "vector":
+            trial = GraphEditor(draft)
+            made = to_dots(operator, tail, trial)
+            forms = {
+                "array": self.weigher.trial(_members(operator, editor), editor),
+                "vector": self.weigher.trial(made, trial),
+            }
+            if self._settle([operator.name], forms, "a product of one row") == "vector":
                 to_dots(operator, tail, editor)
         return editor.finish()
 
@@ -123,7 +129,7 @@ class _Weighing:
             return []
         present = self._array_cycles(operator, 1, editor)
         costs = {together: self._array_cycles(operator, together, editor) for together in found}
-        better = [item for item in found if costs[item] < present * _WORTH_IT]
+        better = [item for item in found if costs[item] < present * _WORTH_TRYING]
         return sorted(better, key=costs.__getitem__)[:2]
 
     def _array_cycles(self, operator: Operator, together: int, editor: GraphEditor) -> int:
@@ -175,29 +181,39 @@ class _Weighing:
         return self.spec.float_dtype or held if held.is_float else held
 
     def _settle(
-        self, names: Sequence[str], found: Sequence[tuple[str, int | None]], remark: str
+        self,
+        names: Sequence[str],
+        forms: Mapping[str, Trial | None],
+        remark: str,
+        share: float = _WORTH_IT,
     ) -> str:
-        """Take the cheapest form, the present one (the first) where no other is clearly cheaper."""
-        (present, cost), *others = found
-        open_ones = [(price, name) for name, price in others if price is not None]
-        best, name = min(open_ones, default=(0, present))
-        if cost is not None and best >= cost * _WORTH_IT:
-            name = present
-        if len(open_ones) or cost is not None:
-            alternatives = tuple(Alternative(word, price) for word, price in found)
-            bound = f"{remark}: cycles of their groups, one after the other"
-            self.weighed.append(Weighed(names[0], _QUESTION, alternatives, name, bound))
-        if name != present:
-            self.notes.append(f"{', '.join(names)}: {name}, {remark}")
-        return name
+        """Take the cheapest form that gives the host nothing more to do; the present one, which is
+        the first, where no other is clearly cheaper."""
+        (present, own), *others = forms.items()
+        if own is None:
+            return present
+        open_ones = {
+            name: item.cycles
+            for name, item in others
+            if item is not None and item.host_operators <= own.host_operators
+        }
+        taken = min(open_ones, key=open_ones.__getitem__, default=present)
+        if taken != present and open_ones[taken] >= own.cycles * share:
+            taken = present
+        alternatives = [Alternative(present, own.cycles)]
+        for name, item in others:
+            cost = None if item is None else item.cycles
+            remark_of = "" if name in open_ones else "leaves more to the host, or doesn't fit"
+            alternatives.append(Alternative(name, cost, remark_of))
+        bound = f"{remark}: cycles of them, and of what is around them where it was tried"
+        self.weighed.append(Weighed(names[0], _QUESTION, tuple(alternatives), taken, bound))
+        if taken != present:
+            self.notes.append(f"{', '.join(names)}: {taken}, {remark}")
+        return taken
 
 
-def _names(family: Sequence[Sibling]) -> list[str]:
-    return [item.seed.name for item in family]
-
-
-def _merging(family: Sequence[Sibling]) -> str:
-    return f"n = {' + '.join(str(item.width) for item in family)}"
+def _serial(cycles: int | None) -> Trial | None:
+    return None if cycles is None else Trial(cycles, 0)
 
 
 def _tail(operator: Operator, editor: GraphEditor) -> list[Operator]:
@@ -207,9 +223,3 @@ def _tail(operator: Operator, editor: GraphEditor) -> list[Operator]:
 
 def _members(operator: Operator, editor: GraphEditor) -> list[Operator]:
     return [*feeders_of(operator, editor), operator, *_tail(operator, editor)]
-
-
-def _with_feeders(operators: Sequence[Operator], editor: GraphEditor) -> list[Operator]:
-    """Operators with the dequantizes that they read."""
-    found = {op.name: op for each in operators for op in feeders_of(each, editor)}
-    return list({**found, **{op.name: op for op in operators}}.values())

@@ -46,7 +46,8 @@ def scheduled(
             continue
         return _rewritten(written, found, compacted(found, ordering, first, spec))
     every = frozenset(number for number, use in enumerate(found.buffers) if use.is_slot)
-    return _rewritten(written, found, Scheduler(found, first.fresh(), spec, every).run())
+    ordering = Scheduler(found, first.fresh(), spec, every).run()
+    return _rewritten(written, found, compacted(found, ordering, first, spec))
 
 
 def _segments(written: Sequence[Written]) -> list[int]:

@@ -1,31 +1,39 @@
-"""What a few operators of a graph would cost by themselves, grouped as they would be."""
+"""What a rewrite does to the plan of the operators that it changes and of those around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from stages.compiler.draft import Draft, GraphEditor
-from stages.compiler.group_prices import GroupPrices, structure
-from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
+from stages.compiler.draft import GraphEditor
+from stages.compiler.group_prices import GroupPrices
+from stages.compiler.structure import structure
 from stages.compiler.support import engine_of
+from stages.compiler.trial import Surroundings, Trial, grouped, part_of, tried
 from stages.hardware.spec import HardwareSpec
-from stages.recipe.decisions import Engine, Group, Recipe, Target
-from stages.recipe.graph import Graph, Operator
+from stages.recipe.decisions import Engine
+from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
+from stages.tensors import TensorType
+
+_PASSING = frozenset({Kind.DEQUANTIZE, Kind.RESHAPE, Kind.IDENTITY})
 
 
 @dataclass(frozen=True, slots=True)
 class Weigher:
-    """Prices parts of graphs for one device."""
+    """Tries parts of graphs on one device; those that differ in names alone are tried once."""
 
     spec: HardwareSpec
-    prices: GroupPrices
+    known: dict[object, Trial | None] = field(default_factory=dict)
+    prices: GroupPrices = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prices", GroupPrices(self.spec))
 
     def cycles(self, operators: Sequence[Operator], editor: GraphEditor) -> int | None:
-        """Cycles of operators that stand in an editor, as groups one after the other; None where
-        one of them would be the host's."""
-        part = self._part(operators, editor)
+        """The prices of operators as groups, one after the other; None where the host takes one.
+        Quick, and blind to what runs side by side."""
+        part = grouped(part_of(operators, editor, self.spec), self.spec)
         by_name = {op.name: op for op in part.graph.operators}
         constants = frozenset(part.constants)
         total = 0
@@ -40,49 +48,33 @@ class Weigher:
             total += cost
         return total
 
-    def likeness(self, operators: Sequence[Operator], editor: GraphEditor) -> object:
-        """What the price of operators depends on, names left out."""
-        values = dict.fromkeys(v for op in operators for v in (*op.operands, *op.outputs))
-        types = {value: editor.types[value] for value in values}
-        return structure(operators, types, frozenset(editor.constants))
-
-    def _part(self, operators: Sequence[Operator], editor: GraphEditor) -> Draft:
-        made = {value for op in operators for value in op.outputs}
-        read = dict.fromkeys(value for op in operators for value in op.operands)
-        constants = {value: editor.constants[value] for value in read if value in editor.constants}
-        inputs = tuple(value for value in read if value not in made and value not in constants)
-        inner = {op.name for op in operators}
-        outputs = tuple(
-            value
-            for value in made
-            if value in editor.outputs or not inner.issuperset(editor.readers[value])
-        )
-        types = {value: editor.types[value] for value in (*read, *sorted(made - read.keys()))}
-        ordered = _dataflow(operators, made)
-        graph = Graph("part", inputs, tuple(sorted(outputs)), tuple(constants), types, ordered)
-        groups = tuple(Group(op.name, (op.name,)) for op in ordered)
-        draft = Draft(Recipe(graph, Target(self.spec.name, ""), groups), constants)
-        return Fuse().run(PrivatizeDequantize().run(draft, self.spec), self.spec)
-
     def _is_view(self, operator: Operator, editor: GraphEditor) -> bool:
-        """Whether a slice needs no copy: only groups of the device read it."""
-        if operator.outputs[0] in editor.outputs:
-            return False
-        readers = [editor.operators[name] for name in editor.readers[operator.outputs[0]]]
-        return all(engine_of(reader, self.spec) is not Engine.HOST for reader in readers)
+        """Whether a slice needs no copy: only groups of the device read it, behind reshapes and
+        changes of number format that go where their readers go."""
+        pending = [operator]
+        while pending:
+            (value,) = pending.pop().outputs
+            readers = [editor.operators[name] for name in editor.readers[value]]
+            if value in editor.outputs or any(
+                engine_of(reader, self.spec) is Engine.HOST for reader in readers
+            ):
+                return False
+            pending += [reader for reader in readers if reader.kind in _PASSING]
+        return True
+
+    def trial(self, operators: Sequence[Operator], editor: GraphEditor) -> Trial | None:
+        """What operators cost where they stand in an editor; None where they don't fit."""
+        part = part_of(Surroundings().of(operators, editor), editor, self.spec)
+        graph, constants = part.graph, frozenset(part.constants)
+        key = (
+            structure(graph.operators, graph.types, constants),
+            _places(graph.outputs, graph.types),
+        )
+        if key not in self.known:
+            self.known[key] = tried(part, self.spec)
+        return self.known[key]
 
 
-def _dataflow(operators: Iterable[Operator], made: set[str]) -> tuple[Operator, ...]:
-    """The operators, each behind those that it reads."""
-    left = list(dict.fromkeys(op.name for op in operators))
-    by_name = {op.name: op for op in operators}
-    known: set[str] = set()
-    order: list[Operator] = []
-    while left:
-        ready = [n for n in left if known.issuperset(made.intersection(by_name[n].operands))]
-        assert ready, "operators form a cycle"
-        for name in ready:
-            order.append(by_name[name])
-            known.update(by_name[name].outputs)
-        left = [name for name in left if name not in set(ready)]
-    return tuple(order)
+def _places(values: Sequence[str], types: Mapping[str, TensorType]) -> tuple[int, ...]:
+    order = list(types)
+    return tuple(order.index(value) for value in values)

@@ -1,4 +1,4 @@
-"""Places for the slots of one tiled group."""
+"""Places for the slots of one group's tiles."""
 
 from __future__ import annotations
 
