@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from stages.plan.instructions import Binding, Kernel, Opcode, Plan
@@ -15,7 +16,7 @@ from stages.plan.rules import REPORTED
 from stages.plan.rules.facts import LiveBuffers
 from stages.plan.rules.violation import Finding, Findings, Violation
 from stages.plan.syntax import print_name
-from stages.recipe.decisions import Recipe
+from stages.recipe.decisions import Engine, Recipe
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, TensorType
@@ -48,7 +49,7 @@ JOINS: Mapping[Kind, Kind] = {
 """Kinds that may be computed in parts, and how two parts become one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Matter:
     """What is judged: a plan, its recipe, and the data of its constants."""
 
@@ -60,6 +61,14 @@ class Matter:
     def graph(self) -> Graph:
         """The recipe's operators and values."""
         return self.recipe.graph
+
+    @cached_property
+    def moved_freely(self) -> frozenset[str]:
+        """Operators that need no instruction: what each reads may be its result, read in place."""
+        views = [group for group in self.recipe.groups if group.engine is Engine.NONE]
+        seen = {name for group in views for name in group.operators}
+        kinds = {op.name for op in self.graph.operators if op.kind in MOVED_FREELY}
+        return frozenset(seen | kinds)
 
 
 Agreement = Callable[[Matter], Findings]
@@ -153,14 +162,16 @@ def operators(matter: Matter) -> Findings:
                 )
     made, inside = _made_elements(matter.plan)
     for operator in matter.graph.operators:
+        if operator.name in matter.moved_freely:
+            continue
         for name in filter(None, operator.outputs):
             wanted = matter.graph.types[name].element_count
-            if name in made and made[name] < wanted and operator.kind not in MOVED_FREELY:
+            if name in made and made[name] < wanted:
                 yield _stale(
                     f"{operator.kind} {operator.name} makes {wanted} elements of "
                     f"%{print_name(name)}; the instructions make {made[name]}"
                 )
-            if not inside & {*operator.outputs} and operator.kind not in MOVED_FREELY and wanted:
+            if not inside & {*operator.outputs} and wanted:
                 yield _stale(f"no instruction computes {operator.kind} {operator.name}")
 
 
@@ -253,7 +264,7 @@ def values(matter: Matter) -> Findings:
     Cure: recompile.
     """
     plan = matter.plan
-    same = _Classes(matter.graph)
+    same = _Classes(matter)
     live = LiveBuffers(plan.buffers)
     live.advance(0)
     held: dict[int, set[str]] = {}
@@ -297,10 +308,10 @@ _CONSTANT = ""
 class _Classes:
     """Values that lie in the same bytes: what is moved freely, and all constants."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._parents: dict[str, str] = dict.fromkeys(graph.constants, _CONSTANT)
-        for operator in graph.operators:
-            if operator.kind in MOVED_FREELY:
+    def __init__(self, matter: Matter) -> None:
+        self._parents: dict[str, str] = dict.fromkeys(matter.graph.constants, _CONSTANT)
+        for operator in matter.graph.operators:
+            if operator.name in matter.moved_freely:
                 moved = operator.inputs if operator.kind is Kind.CONCAT else operator.inputs[:1]
                 for name in (*moved, *operator.outputs[1:]):
                     self._join(name, operator.outputs[0])
