@@ -18,6 +18,7 @@ from stages.recipe.verify_decisions import (
     verify_order,
     verify_results,
     verify_tiles,
+    verify_views,
 )
 from stages.tensors import Array
 
@@ -48,6 +49,7 @@ def verify_draft(recipe: Recipe, constants: Mapping[str, Array] | None = None) -
     _verify_graph(recipe, constants)
     verify_coverage(recipe)
     verify_results(recipe)
+    verify_views(recipe)
     verify_layouts(recipe)
     verify_tiles(recipe)
 

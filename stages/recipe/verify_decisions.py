@@ -12,6 +12,8 @@ from stages.recipe.printer import print_group, print_line, print_operator, print
 from stages.recipe.refusal import refuse
 from stages.tensors import LayoutKind
 
+_VIEWS = frozenset({Kind.IDENTITY, Kind.RESHAPE, Kind.SLICE, Kind.CONCAT, Kind.TRANSPOSE})
+
 
 def verify_coverage(recipe: Recipe) -> None:
     """Groups have names of their own and cover the operators, each once."""
@@ -58,6 +60,22 @@ def verify_order(recipe: Recipe) -> None:
                 partial(print_group, group),
                 "",
                 "list the groups, and their operators, in the graph's order",
+            )
+
+
+def verify_views(recipe: Recipe) -> None:
+    """A group without engine holds one operator that moves elements and computes nothing."""
+    operators = {operator.name: operator for operator in recipe.graph.operators}
+    for group in recipe.groups:
+        if group.engine is not Engine.NONE:
+            continue
+        kinds = [operators[name].kind for name in group.operators]
+        if len(kinds) != 1 or kinds[0] not in _VIEWS:
+            refuse(
+                f"group {quoted(group.name)} on {group.engine} holds {', '.join(kinds)}",
+                partial(print_group, group),
+                str(group.engine),
+                f"only one of {', '.join(sorted(_VIEWS))} needs no engine",
             )
 
 

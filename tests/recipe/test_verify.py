@@ -99,6 +99,7 @@ CASES: list[tuple[list[tuple[str, str]], str, str]] = [
         "again",
     ),
     ([("group view", "group new on none of nothing\ngroup view")], 'lists "nothing", which', "new"),
+    ([("group conv on tensor_core", "group conv on none")], 'group "conv" on none holds', "none"),
     ([("group split on host because", "# "), ("  %s :", "%s :")], 'operator "s" is in no', "%s"),
     ([("group split on host", "group split on vector")], "has 2 results that others read", "vec"),
     (
