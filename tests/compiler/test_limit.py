@@ -46,10 +46,10 @@ output %y
 """
 LAST = """
 recipe t for npu_tiny 1.0
-input %b : f16[1,64]
+input %b : f16[2,64]
 const %w : f16[64,4096]
 group c on host
-  %c : f16[1,4096] = matmul(%b, %w)
+  %c : f16[2,4096] = matmul(%b, %w)
 output %c
 """
 HEAVY_END = """
@@ -61,11 +61,11 @@ const %w : f16[64,4096]
 group a on host
   %a : f16[1024,1024] = matmul(%x, %y)
 group s on host
-  %s : f16[1,1024] = reduce_max(%a) {axes = [0], keepdims = 1}
+  %s : f16[2,1024] = slice(%a) {starts = [0,0], steps = [1,1], stops = [2,1024]}
 group b on host
-  %b : f16[1,64] = matmul(%s, %z)
+  %b : f16[2,64] = matmul(%s, %z)
 group c on host
-  %c : f16[1,4096] = matmul(%b, %w)
+  %c : f16[2,4096] = matmul(%b, %w)
 output %c
 """
 

@@ -65,8 +65,10 @@ def test_a_cool_devices_tail_is_in_the_published_band(
     low, high = BANDS.get(name, PHONES if name.startswith("qualcomm") else OTHERS)
     costs = inference(spec, duration_us * 1_000, transfers)
     ratio = p99_over_mean(Latencies(costs, Climate(spec, 0), 1_000).at(Fraction(1)))
-    if transfers > 1:  # bound by memory, which only refreshes stall: there the tail is short
-        low = 1.0
+    if transfers > 1:
+        # Bound by memory, which only refreshes stall: where they are many and even there is no
+        # tail at all, and the 99th percentile is the mean to within their grain.
+        low = 0.999
     assert low <= ratio <= high
 
 
