@@ -68,7 +68,8 @@ def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element
 
     startup + ceil(bytes / bytes_per_cycle) x (sum of each kind's cycles for one vector) over the
     unit's efficiency, an element taking at least the unit's `least_element_bytes`; after ONNXim's
-    vector unit, which gives each operation a latency for one vector.
+    vector unit, which gives each operation a latency for one vector. Of kinds that the unit does
+    at its `ends` none counts beside others, and among themselves the dearest.
 
     Raises:
         ValueError: a negative count.
@@ -77,7 +78,9 @@ def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element
         raise ValueError(f"negative work: {elements} elements of {element_bytes} bytes")
     width = max(element_bytes, unit.least_element_bytes) if element_bytes else 0
     vectors = ceil_div(elements * width, unit.bytes_per_cycle)
-    passes = sum(unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in kinds)
+    inner = [kind for kind in kinds if kind not in unit.ends]
+    each = [unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in inner or kinds]
+    passes = sum(each) if inner else max(each, default=0)
     work = ceil_div(vectors * passes * ALL_PERMILLE, unit.efficiency_permille)
     return max(1, unit.startup_cycles + work)
 

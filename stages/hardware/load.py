@@ -131,6 +131,7 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             cycles_by_kind=dict(file.vector.cycles),
             efficiency_permille=file.vector.efficiency,
             least_element_bytes=file.vector.least_element or 1,
+            ends=frozenset(file.vector.ends),
         ),
         dma=_dma(file),
         sram=_memory("sram", file.memory.sram),

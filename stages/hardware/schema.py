@@ -199,6 +199,7 @@ class VectorSection(Section):
     cycles: dict[OperatorKind, SomeCycles]
     efficiency: Efficiency = _ALL_PERMILLE
     least_element: Size | None = None
+    ends: list[OperatorKind] = []
 
 
 class DmaSection(Section):

@@ -92,7 +92,8 @@ class TensorCore:
 class VectorUnit:
     """The elementwise engine: `cycles_by_kind` is the cost of one vector of `bytes_per_cycle`,
     and `efficiency_permille` what it achieves of that. Arithmetic on elements of fewer than
-    `least_element_bytes` is done on so many."""
+    `least_element_bytes` is done on so many. The kinds of `ends` cost nothing beside another: the
+    unit converts and clamps what it reads and writes."""
 
     bytes_per_cycle: int
     startup_cycles: int
@@ -100,6 +101,7 @@ class VectorUnit:
     cycles_by_kind: Mapping[str, int]
     efficiency_permille: int = 1000
     least_element_bytes: int = 1
+    ends: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

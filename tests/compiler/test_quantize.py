@@ -86,6 +86,19 @@ def test_a_bias_becomes_int32_in_steps_of_the_accumulator() -> None:
     np.testing.assert_allclose(after["b.i32"] * step, bias, atol=float(step.max()))
 
 
+def test_a_channel_without_weights_keeps_its_bias_in_int32() -> None:
+    """A bias over next to no weights takes more steps than int32 has: their scale gives way."""
+    weights = np.linspace(-1, 1, 4 * 27).reshape(4, 3, 3, 3)
+    weights[1], weights[2] = 1e-12, 0.0
+    bias = np.array([0.5, -3.0, 2.0, 0.0])
+    step = Quantize(Quantization({"x": Range(-4.0, 4.0)}, frozenset()))
+    ran = run_pass(step, BIASED, {"w": weights, "b": bias}, tolerance=0.1)
+    after = ran.after.constants
+    assert after["b.i32"].dtype == np.int32
+    restored = after["b.i32"].astype(float) * after["b.scale"]
+    np.testing.assert_allclose(restored, bias, rtol=1e-6, atol=1e-3)
+
+
 def test_weights_behind_a_reshape_are_quantised_too() -> None:
     ran = quantize(
         """

@@ -45,6 +45,9 @@ def test_vector_by_hand() -> None:
     assert vector_cycles(unit, ["exp"], 100, 2) == 10 + 7 * 5
     assert vector_cycles(unit, ["exp", "add"], 100, 2) == 10 + 7 * 7
     assert vector_cycles(replace(unit, startup_cycles=0), ["add"], 0, 2) == 1
+    ends = replace(unit, ends=frozenset({"exp", "relu"}))
+    assert vector_cycles(ends, ["exp", "add", "relu"], 100, 2) == 10 + 7 * 2
+    assert vector_cycles(ends, ["relu", "exp"], 100, 2) == vector_cycles(unit, ["exp"], 100, 2)
     with pytest.raises(ValueError, match="negative work"):
         vector_cycles(unit, ["add"], -1, 2)
 

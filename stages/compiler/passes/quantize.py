@@ -17,6 +17,8 @@ from stages.tensors import Array, DType, TensorType
 _WEIGHT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
 _FOLLOWS = frozenset({Kind.RELU, Kind.CLIP, Kind.ADD})
 _LOW, _HIGH = -128, 127
+_MOST_BIAS = 2.0**30
+"""Steps of the accumulator that a bias may take: half of its range is left for the products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,9 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
     if producer is None or producer.kind is not Kind.DEQUANTIZE or weights is None:
         return
     axis = _WEIGHT_AXIS[operator.kind] % weights.ndim
-    stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales)
+    activation_scale = editor.constants[producer.inputs[1]]
+    least = _least_scale(operator, activation_scale, weights.shape[axis], editor)
+    stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales, least)
     stored_name = editor.add_constant(f"{operator.inputs[1]}.i8", stored)
     scale_name = editor.add_constant(f"{operator.inputs[1]}.scale", scale)
     restored = editor.add_value(f"{operator.inputs[1]}.float", editor.types[operator.inputs[1]])
@@ -119,8 +123,20 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
             {"axis": axis},
         )
     )
-    bias = _integer_bias(operator, editor.constants[producer.inputs[1]], scale, editor)
+    bias = _integer_bias(operator, activation_scale, scale, editor)
     editor.put(replace(operator, inputs=(operator.inputs[0], restored, *bias)))
+
+
+def _least_scale(
+    operator: Operator, activation_scale: Array, channels: int, editor: GraphEditor
+) -> NDArray[np.float64]:
+    """The weight scales below which a channel's bias has no int32: a channel that training left
+    with next to no weights would else keep its bias, and so its whole operator, in float."""
+    data = editor.constants.get(operator.inputs[2]) if len(operator.inputs) > 2 else None
+    if data is None or data.shape != (channels,):
+        return np.zeros(channels)
+    bias = np.abs(np.asarray(data, np.float64))
+    return bias / (np.asarray(activation_scale, np.float64) * _MOST_BIAS)
 
 
 def _integer_bias(
@@ -145,12 +161,13 @@ def _integer_bias(
 
 
 def _symmetric(
-    weights: NDArray[np.float64], axis: int, scales: WeightScales
+    weights: NDArray[np.float64], axis: int, scales: WeightScales, least: NDArray[np.float64]
 ) -> tuple[Array, Array]:
-    """Weights in [-127, 127], and the float32 scale of each channel: the same for all where one
-    holds for the tensor."""
+    """Weights in [-127, 127], and the float32 scale of each channel, none under its `least`: the
+    same for all where one holds for the tensor."""
     others = tuple(other for other in range(weights.ndim) if other != axis)
     largest = np.abs(weights).max(axis=others, keepdims=True, initial=0.0)
+    largest = np.maximum(largest, _HIGH * least.reshape(largest.shape))
     if scales is WeightScales.PER_TENSOR:
         largest = np.full_like(largest, largest.max(initial=0.0))
     scale = np.where(largest > 0, largest / _HIGH, 1.0).astype(np.float32)
