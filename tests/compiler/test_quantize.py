@@ -13,7 +13,9 @@ from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.quantization import Quantization, Range
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.kinds import Kind
 from tests.compiler.passing import run_pass, tidy
+from tests.compiler.specs import hardware
 
 CONV = "{dilations=[1,1], group=1, pads=[0,0,0,0], strides=[1,1]}"
 PLAIN = f"""
@@ -239,3 +241,49 @@ def test_quantising_by_other_numbers_stays(other: str) -> None:
         {**SAME_SCALE, "t": 0.5, "u": 4.0},
     )
     assert [op.kind for op in ran.after.graph.operators] == ["dequantize", "quantize"]
+
+
+SPREAD = PLAIN.replace("output %y", "%z : f32[1,4,4,4] = sigmoid(%y)\n    output %y\n    output %z")
+OUTPUT_RANGES = {name: Range(-16.0, 16.0) for name in ("x", "y", "z")}
+
+
+def test_a_device_without_floats_makes_outputs_as_integers() -> None:
+    """Or the convolution before an output would be the host's."""
+    for device in ("ethos_u55_256", "edge_tpu"):
+        ran = run_pass(
+            QuantizeActivations(Quantization(OUTPUT_RANGES, frozenset())),
+            SPREAD,
+            spec=hardware(device),
+            tolerance=0.1,
+        )
+        kinds = {op.outputs[0]: op.kind for op in ran.after.graph.operators}
+        assert kinds["y"] is kinds["z"] is Kind.DEQUANTIZE
+        (sigmoid,) = (op for op in ran.after.graph.operators if op.kind is Kind.SIGMOID)
+        assert sigmoid.inputs == ("y",)
+
+
+def test_an_output_whose_maker_is_kept_in_float_stays_float() -> None:
+    quantization = Quantization(OUTPUT_RANGES, frozenset({"y"}))
+    ran = run_pass(
+        QuantizeActivations(quantization), SPREAD, spec=hardware("edge_tpu"), tolerance=0.1
+    )
+    kinds = {op.outputs[0]: op.kind for op in ran.after.graph.operators}
+    assert kinds["y"] is Kind.RELU
+    assert kinds["z"] is Kind.DEQUANTIZE
+
+
+def test_a_kept_reader_of_an_output_reads_what_was_made() -> None:
+    quantization = Quantization(OUTPUT_RANGES, frozenset({"z"}))
+    ran = run_pass(
+        QuantizeActivations(quantization), SPREAD, spec=hardware("edge_tpu"), tolerance=0.1
+    )
+    (sigmoid,) = (op for op in ran.after.graph.operators if op.kind is Kind.SIGMOID)
+    assert sigmoid.inputs == ("y.made",)
+
+
+def test_a_device_with_floats_writes_an_output_as_it_is() -> None:
+    ran = run_pass(
+        QuantizeActivations(Quantization(OUTPUT_RANGES, frozenset())), SPREAD, tolerance=0.1
+    )
+    kinds = {op.outputs[0]: op.kind for op in ran.after.graph.operators}
+    assert kinds["y"] is Kind.RELU

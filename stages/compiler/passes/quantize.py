@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
+from stages.compiler.support import engine_of
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
@@ -22,8 +24,9 @@ _LOW, _HIGH = -128, 127
 @dataclass(frozen=True, slots=True)
 class QuantizeActivations:
     """Every activation with a range is quantised where it is made and dequantised where it is
-    read; operators that are kept in float read it as it is. Runs after affine folding, so that
-    batch normalisation is in the weights already."""
+    read; operators that are kept in float read it as it is. So is an output of the model, on a
+    device without floats: what makes it must not run on the host for that. Runs after affine
+    folding, so that batch normalisation is in the weights already."""
 
     quantization: Quantization
     name: str = "quantize_activations"
@@ -33,7 +36,10 @@ class QuantizeActivations:
         editor = GraphEditor(draft)
         for value, limits in self.quantization.ranges.items():
             if value in editor.types and editor.types[value].dtype.is_float:
-                _quantize_value(value, limits, self.quantization, editor)
+                made = value
+                if _leaves_as_integer(value, self.quantization, editor, spec):
+                    made = _set_output_apart(value, self.quantization, editor)
+                _quantize_value(value, made, limits, self.quantization, editor)
         explained = editor.finish().with_notes(self.quantization.notes)
         return explained.with_weighed(self.quantization.weighed)
 
@@ -56,18 +62,50 @@ class QuantizeWeights:
         return editor.finish()
 
 
+def _leaves_as_integer(
+    value: str, quantization: Quantization, editor: GraphEditor, spec: HardwareSpec
+) -> bool:
+    """Whether the device can make an output only as integers, which the host dequantises."""
+    maker = editor.producer(value)
+    return (
+        value in editor.outputs
+        and spec.float_dtype is None
+        and maker is not None
+        and maker.name not in quantization.keep
+        and engine_of(maker, spec) is not Engine.HOST
+    )
+
+
+def _set_output_apart(value: str, quantization: Quantization, editor: GraphEditor) -> str:
+    """Give what an output's maker makes a name of its own, which operators that are kept in float
+    read; the output is the dequantised one. Returns the name."""
+    maker = editor.producers[value]
+    made = editor.add_value(f"{value}.made", editor.types[value])
+    outputs = tuple(made if name == value else name for name in maker.outputs)
+    editor.put(replace(maker, outputs=outputs))
+    for name in [name for name in editor.readers[value] if name in quantization.keep]:
+        reader = editor.operators[name]
+        inputs = tuple(made if operand == value else operand for operand in reader.inputs)
+        editor.put(replace(reader, inputs=inputs))
+    return made
+
+
 def _quantize_value(
-    value: str, limits: Range, quantization: Quantization, editor: GraphEditor
+    value: str, made: str, limits: Range, quantization: Quantization, editor: GraphEditor
 ) -> None:
+    """`made` is what is quantised: the value, or where that is an output of its own, its maker's
+    result."""
     readers = [name for name in editor.readers[value] if name not in quantization.keep]
-    if not readers:
+    if made == value and not readers:
         return
     scale, zero = _scale_of(limits, quantization.activations)
     scale_name = editor.add_constant(f"{value}.scale", np.asarray(scale))
     zero_name = editor.add_constant(f"{value}.zero", np.asarray(zero))
     shape = editor.types[value].shape
     stored = editor.add_value(f"{value}.i8", TensorType(DType.I8, shape))
-    restored = editor.add_value(f"{value}.float", editor.types[value])
+    restored = value
+    if made == value:
+        restored = editor.add_value(f"{value}.float", editor.types[value])
     for name in readers:
         reader = editor.operators[name]
         inputs = tuple(restored if operand == value else operand for operand in reader.inputs)
@@ -77,7 +115,7 @@ def _quantize_value(
         Operator(
             editor.fresh(f"{value}.quantize"),
             Kind.QUANTIZE,
-            (value, *parameters),
+            (made, *parameters),
             (stored,),
             {"axis": -1},
         )
