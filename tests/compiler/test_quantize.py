@@ -11,7 +11,7 @@ from stages.compiler.draft import Draft
 from stages.compiler.passes.fuse import PrivatizeDequantize
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.sink_dequantize import SinkDequantize
-from stages.compiler.quantization import Quantization, Range
+from stages.compiler.quantization import Quantization, Range, WeightScales
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.kinds import Kind
 from tests.compiler.passing import run_pass, tidy
@@ -86,6 +86,22 @@ def test_a_bias_becomes_int32_in_steps_of_the_accumulator() -> None:
     step = after["x.scale"] * after["w.scale"]
     np.testing.assert_allclose(after["b.scale"], step, rtol=1e-6)
     np.testing.assert_allclose(after["b.i32"] * step, bias, atol=float(step.max()))
+
+
+@pytest.mark.parametrize("scales", list(WeightScales))
+def test_a_channel_of_hardly_any_weights_keeps_its_bias_in_the_accumulator(
+    scales: WeightScales,
+) -> None:
+    weights = np.random.default_rng(3).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    weights[1] *= 1e-12
+    bias = np.array([0.5, -2.5, 0.0, 1.0], np.float32)
+    quantization = Quantization({"x": Range(-4.0, 4.0)}, frozenset(), weights=scales)
+    ran = run_pass(Quantize(quantization), BIASED, {"w": weights, "b": bias}, tolerance=0.1)
+    after = ran.after.constants
+    step = np.asarray(after["x.scale"] * after["w.scale"], np.float64)
+    assert np.abs(after["b.i32"].astype(np.int64)).max() <= 2**30 * (1 + 1e-6)
+    np.testing.assert_allclose(after["b.i32"] * step, bias, atol=float(step.max()))
+    assert not after["w.i8"][1].any()
 
 
 def test_weights_behind_a_reshape_are_quantised_too() -> None:

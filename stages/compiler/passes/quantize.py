@@ -19,6 +19,8 @@ from stages.tensors import Array, DType, TensorType
 _WEIGHT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
 _FOLLOWS = frozenset({Kind.RELU, Kind.CLIP, Kind.ADD})
 _LOW, _HIGH = -128, 127
+_LARGEST_BIAS = 2.0**30
+"""In steps of the accumulator: half of int32 is left to the products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,10 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
     if producer is None or producer.kind is not Kind.DEQUANTIZE or weights is None:
         return
     axis = _WEIGHT_AXIS[operator.kind] % weights.ndim
-    stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales)
+    floor = _least_scale(
+        operator, editor.constants[producer.inputs[1]], weights.shape[axis], editor
+    )
+    stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales, floor)
     stored_name = editor.add_constant(f"{operator.inputs[1]}.i8", stored)
     scale_name = editor.add_constant(f"{operator.inputs[1]}.scale", scale)
     restored = editor.add_value(f"{operator.inputs[1]}.float", editor.types[operator.inputs[1]])
@@ -159,6 +164,18 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
     )
     bias = _integer_bias(operator, editor.constants[producer.inputs[1]], scale, editor)
     editor.put(replace(operator, inputs=(operator.inputs[0], restored, *bias)))
+
+
+def _least_scale(
+    operator: Operator, activation_scale: Array, channels: int, editor: GraphEditor
+) -> NDArray[np.float64]:
+    """The weight scale of each channel below which its bias would leave the accumulator: where
+    training left a channel's weights near zero. What they lose then is below 2**-16 of the bias
+    for each product."""
+    bias = editor.constants.get(operator.inputs[2]) if len(operator.inputs) > 2 else None
+    if bias is None or bias.shape != (channels,) or not np.isfinite(bias).all():
+        return np.zeros(channels)
+    return np.abs(np.asarray(bias, np.float64)) / (float(np.min(activation_scale)) * _LARGEST_BIAS)
 
 
 def _integer_bias(
@@ -183,12 +200,14 @@ def _integer_bias(
 
 
 def _symmetric(
-    weights: NDArray[np.float64], axis: int, scales: WeightScales
+    weights: NDArray[np.float64], axis: int, scales: WeightScales, floor: NDArray[np.float64]
 ) -> tuple[Array, Array]:
-    """Weights in [-127, 127], and the float32 scale of each channel: the same for all where one
-    holds for the tensor."""
+    """Weights in [-127, 127], and the float32 scale of each channel, no less than `floor`: the
+    same for all where one holds for the tensor."""
     others = tuple(other for other in range(weights.ndim) if other != axis)
     largest = np.abs(weights).max(axis=others, keepdims=True, initial=0.0)
+    least = floor.reshape([-1 if place == axis else 1 for place in range(weights.ndim)])
+    largest = np.maximum(largest, least * _HIGH)
     if scales is WeightScales.PER_TENSOR:
         largest = np.full_like(largest, largest.max(initial=0.0))
     scale = np.where(largest > 0, largest / _HIGH, 1.0).astype(np.float32)
