@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from stages.compiler.passes.canonicalize import Canonicalize
-from tests.compiler.passing import Data, run_pass, tidy
+from stages.recipe.kinds import Kind
+from tests.compiler.passing import Data, draft_of, run_pass, tidy
+from tests.compiler.specs import hardware
 
 
 def check(before: str, after: str, data: Data | None = None) -> None:
@@ -258,3 +261,27 @@ def test_int32_becomes_float_by_a_dequantize() -> None:
         output %y
         """,
     )
+
+
+@pytest.mark.parametrize(
+    ("comparison", "number", "stays"),
+    [
+        ("maximum(%a, %c)", -np.inf, False),
+        ("maximum(%c, %a)", -np.inf, False),
+        ("minimum(%a, %c)", np.inf, False),
+        ("maximum(%a, %c)", np.inf, True),
+        ("minimum(%a, %c)", -np.inf, True),
+        ("maximum(%a, %c)", -3.4e38, True),
+    ],
+)
+def test_a_bound_that_nothing_exceeds_goes(comparison: str, number: float, stays: bool) -> None:
+    text = f"""
+        input %x : f32[2,3]
+        const %c : f32[]
+        %a : f32[2,3] = relu(%x)
+        %y : f32[2,3] = {comparison}
+        output %y
+        """
+    draft = Canonicalize().run(draft_of(text, {"c": number}), hardware("npu_tiny"))
+    kinds = [operator.kind for operator in draft.graph.operators]
+    assert kinds == ([Kind.RELU, Kind(comparison.partition("(")[0])] if stays else [Kind.RELU])

@@ -11,9 +11,11 @@ from stages.compiler.draft import Draft
 from stages.compiler.passes.fuse import PrivatizeDequantize
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.sink_dequantize import SinkDequantize
-from stages.compiler.quantization import Quantization, Range
+from stages.compiler.quantization import Quantization, Range, WeightScales
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.kinds import Kind
 from tests.compiler.passing import run_pass, tidy
+from tests.compiler.specs import hardware
 
 CONV = "{dilations=[1,1], group=1, pads=[0,0,0,0], strides=[1,1]}"
 PLAIN = f"""
@@ -86,17 +88,20 @@ def test_a_bias_becomes_int32_in_steps_of_the_accumulator() -> None:
     np.testing.assert_allclose(after["b.i32"] * step, bias, atol=float(step.max()))
 
 
-def test_a_channel_without_weights_keeps_its_bias_in_int32() -> None:
-    """A bias over next to no weights takes more steps than int32 has: their scale gives way."""
-    weights = np.linspace(-1, 1, 4 * 27).reshape(4, 3, 3, 3)
-    weights[1], weights[2] = 1e-12, 0.0
-    bias = np.array([0.5, -3.0, 2.0, 0.0])
-    step = Quantize(Quantization({"x": Range(-4.0, 4.0)}, frozenset()))
-    ran = run_pass(step, BIASED, {"w": weights, "b": bias}, tolerance=0.1)
+@pytest.mark.parametrize("scales", list(WeightScales))
+def test_a_channel_of_hardly_any_weights_keeps_its_bias_in_the_accumulator(
+    scales: WeightScales,
+) -> None:
+    weights = np.random.default_rng(3).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    weights[1] *= 1e-12
+    bias = np.array([0.5, -2.5, 0.0, 1.0], np.float32)
+    quantization = Quantization({"x": Range(-4.0, 4.0)}, frozenset(), weights=scales)
+    ran = run_pass(Quantize(quantization), BIASED, {"w": weights, "b": bias}, tolerance=0.1)
     after = ran.after.constants
-    assert after["b.i32"].dtype == np.int32
-    restored = after["b.i32"].astype(float) * after["b.scale"]
-    np.testing.assert_allclose(restored, bias, rtol=1e-6, atol=1e-3)
+    step = np.asarray(after["x.scale"] * after["w.scale"], np.float64)
+    assert np.abs(after["b.i32"].astype(np.int64)).max() <= 2**30 * (1 + 1e-6)
+    np.testing.assert_allclose(after["b.i32"] * step, bias, atol=float(step.max()))
+    assert not after["w.i8"][1].any()
 
 
 def test_weights_behind_a_reshape_are_quantised_too() -> None:
@@ -252,3 +257,49 @@ def test_quantising_by_other_numbers_stays(other: str) -> None:
         {**SAME_SCALE, "t": 0.5, "u": 4.0},
     )
     assert [op.kind for op in ran.after.graph.operators] == ["dequantize", "quantize"]
+
+
+SPREAD = PLAIN.replace("output %y", "%z : f32[1,4,4,4] = sigmoid(%y)\n    output %y\n    output %z")
+OUTPUT_RANGES = {name: Range(-16.0, 16.0) for name in ("x", "y", "z")}
+
+
+def test_a_device_without_floats_makes_outputs_as_integers() -> None:
+    """Or the convolution before an output would be the host's."""
+    for device in ("ethos_u55_256", "edge_tpu"):
+        ran = run_pass(
+            QuantizeActivations(Quantization(OUTPUT_RANGES, frozenset())),
+            SPREAD,
+            spec=hardware(device),
+            tolerance=0.1,
+        )
+        kinds = {op.outputs[0]: op.kind for op in ran.after.graph.operators}
+        assert kinds["y"] is kinds["z"] is Kind.DEQUANTIZE
+        (sigmoid,) = (op for op in ran.after.graph.operators if op.kind is Kind.SIGMOID)
+        assert sigmoid.inputs == ("y",)
+
+
+def test_an_output_whose_maker_is_kept_in_float_stays_float() -> None:
+    quantization = Quantization(OUTPUT_RANGES, frozenset({"y"}))
+    ran = run_pass(
+        QuantizeActivations(quantization), SPREAD, spec=hardware("edge_tpu"), tolerance=0.1
+    )
+    kinds = {op.outputs[0]: op.kind for op in ran.after.graph.operators}
+    assert kinds["y"] is Kind.RELU
+    assert kinds["z"] is Kind.DEQUANTIZE
+
+
+def test_a_kept_reader_of_an_output_reads_what_was_made() -> None:
+    quantization = Quantization(OUTPUT_RANGES, frozenset({"z"}))
+    ran = run_pass(
+        QuantizeActivations(quantization), SPREAD, spec=hardware("edge_tpu"), tolerance=0.1
+    )
+    (sigmoid,) = (op for op in ran.after.graph.operators if op.kind is Kind.SIGMOID)
+    assert sigmoid.inputs == ("y.made",)
+
+
+def test_a_device_with_floats_writes_an_output_as_it_is() -> None:
+    ran = run_pass(
+        QuantizeActivations(Quantization(OUTPUT_RANGES, frozenset())), SPREAD, tolerance=0.1
+    )
+    kinds = {op.outputs[0]: op.kind for op in ran.after.graph.operators}
+    assert kinds["y"] is Kind.RELU

@@ -34,10 +34,11 @@ class Canonicalize:
             if operator.name not in editor.operators:
                 continue
             current = editor.operators[operator.name]
+            if current.kind in COMMUTATIVE and _starts_with_constant(current, editor):
+                current = replace(current, inputs=current.inputs[::-1])
+                editor.put(current)
             if _does_nothing(current, editor):
                 _bypass(current, editor)
-            elif current.kind in COMMUTATIVE and _starts_with_constant(current, editor):
-                editor.put(replace(current, inputs=current.inputs[::-1]))
             elif current.kind is Kind.SPLIT:
                 _split_to_slices(current, editor)
             elif current.kind is Kind.CAST and _is_wide_integer_to_float(current, editor):
@@ -74,6 +75,11 @@ def _does_nothing(operator: Operator, editor: GraphEditor) -> bool:
             return operator.number("min") == -np.inf and operator.number("max") == np.inf
         case Kind.PAD:
             return not any(operator.integers("pads"))
+        case Kind.MAXIMUM | Kind.MINIMUM:
+            # JAX's softmax takes the larger of the maximum and -inf, which no integer stands for.
+            other = editor.constants.get(operator.inputs[1])
+            endless = -np.inf if operator.kind is Kind.MAXIMUM else np.inf
+            return source == result and other is not None and bool((other == endless).all())
     return False
 
 

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
+from stages.compiler.support import engine_of
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
@@ -17,15 +19,16 @@ from stages.tensors import Array, DType, TensorType
 _WEIGHT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
 _FOLLOWS = frozenset({Kind.RELU, Kind.CLIP, Kind.ADD})
 _LOW, _HIGH = -128, 127
-_MOST_BIAS = 2.0**30
-"""Steps of the accumulator that a bias may take: half of its range is left for the products."""
+_LARGEST_BIAS = 2.0**30
+"""In steps of the accumulator: half of int32 is left to the products."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizeActivations:
     """Every activation with a range is quantised where it is made and dequantised where it is
-    read; operators that are kept in float read it as it is. Runs after affine folding, so that
-    batch normalisation is in the weights already."""
+    read; operators that are kept in float read it as it is. So is an output of the model, on a
+    device without floats: what makes it must not run on the host for that. Runs after affine
+    folding, so that batch normalisation is in the weights already."""
 
     quantization: Quantization
     name: str = "quantize_activations"
@@ -35,7 +38,10 @@ class QuantizeActivations:
         editor = GraphEditor(draft)
         for value, limits in self.quantization.ranges.items():
             if value in editor.types and editor.types[value].dtype.is_float:
-                _quantize_value(value, limits, self.quantization, editor)
+                made = value
+                if _leaves_as_integer(value, self.quantization, editor, spec):
+                    made = _set_output_apart(value, self.quantization, editor)
+                _quantize_value(value, made, limits, self.quantization, editor)
         explained = editor.finish().with_notes(self.quantization.notes)
         return explained.with_weighed(self.quantization.weighed)
 
@@ -58,18 +64,50 @@ class QuantizeWeights:
         return editor.finish()
 
 
+def _leaves_as_integer(
+    value: str, quantization: Quantization, editor: GraphEditor, spec: HardwareSpec
+) -> bool:
+    """Whether the device can make an output only as integers, which the host dequantises."""
+    maker = editor.producer(value)
+    return (
+        value in editor.outputs
+        and spec.float_dtype is None
+        and maker is not None
+        and maker.name not in quantization.keep
+        and engine_of(maker, spec) is not Engine.HOST
+    )
+
+
+def _set_output_apart(value: str, quantization: Quantization, editor: GraphEditor) -> str:
+    """Give what an output's maker makes a name of its own, which operators that are kept in float
+    read; the output is the dequantised one. Returns the name."""
+    maker = editor.producers[value]
+    made = editor.add_value(f"{value}.made", editor.types[value])
+    outputs = tuple(made if name == value else name for name in maker.outputs)
+    editor.put(replace(maker, outputs=outputs))
+    for name in [name for name in editor.readers[value] if name in quantization.keep]:
+        reader = editor.operators[name]
+        inputs = tuple(made if operand == value else operand for operand in reader.inputs)
+        editor.put(replace(reader, inputs=inputs))
+    return made
+
+
 def _quantize_value(
-    value: str, limits: Range, quantization: Quantization, editor: GraphEditor
+    value: str, made: str, limits: Range, quantization: Quantization, editor: GraphEditor
 ) -> None:
+    """`made` is what is quantised: the value, or where that is an output of its own, its maker's
+    result."""
     readers = [name for name in editor.readers[value] if name not in quantization.keep]
-    if not readers:
+    if made == value and not readers:
         return
     scale, zero = _scale_of(limits, quantization.activations)
     scale_name = editor.add_constant(f"{value}.scale", np.asarray(scale))
     zero_name = editor.add_constant(f"{value}.zero", np.asarray(zero))
     shape = editor.types[value].shape
     stored = editor.add_value(f"{value}.i8", TensorType(DType.I8, shape))
-    restored = editor.add_value(f"{value}.float", editor.types[value])
+    restored = value
+    if made == value:
+        restored = editor.add_value(f"{value}.float", editor.types[value])
     for name in readers:
         reader = editor.operators[name]
         inputs = tuple(restored if operand == value else operand for operand in reader.inputs)
@@ -79,7 +117,7 @@ def _quantize_value(
         Operator(
             editor.fresh(f"{value}.quantize"),
             Kind.QUANTIZE,
-            (value, *parameters),
+            (made, *parameters),
             (stored,),
             {"axis": -1},
         )
@@ -108,9 +146,10 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
     if producer is None or producer.kind is not Kind.DEQUANTIZE or weights is None:
         return
     axis = _WEIGHT_AXIS[operator.kind] % weights.ndim
-    activation_scale = editor.constants[producer.inputs[1]]
-    least = _least_scale(operator, activation_scale, weights.shape[axis], editor)
-    stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales, least)
+    floor = _least_scale(
+        operator, editor.constants[producer.inputs[1]], weights.shape[axis], editor
+    )
+    stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales, floor)
     stored_name = editor.add_constant(f"{operator.inputs[1]}.i8", stored)
     scale_name = editor.add_constant(f"{operator.inputs[1]}.scale", scale)
     restored = editor.add_value(f"{operator.inputs[1]}.float", editor.types[operator.inputs[1]])
@@ -130,13 +169,13 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
 def _least_scale(
     operator: Operator, activation_scale: Array, channels: int, editor: GraphEditor
 ) -> NDArray[np.float64]:
-    """The weight scales below which a channel's bias has no int32: a channel that training left
-    with next to no weights would else keep its bias, and so its whole operator, in float."""
-    data = editor.constants.get(operator.inputs[2]) if len(operator.inputs) > 2 else None
-    if data is None or data.shape != (channels,):
+    """The weight scale of each channel below which its bias would leave the accumulator: where
+    training left a channel's weights near zero. What they lose then is below 2**-16 of the bias
+    for each product."""
+    bias = editor.constants.get(operator.inputs[2]) if len(operator.inputs) > 2 else None
+    if bias is None or bias.shape != (channels,) or not np.isfinite(bias).all():
         return np.zeros(channels)
-    bias = np.abs(np.asarray(data, np.float64))
-    return bias / (np.asarray(activation_scale, np.float64) * _MOST_BIAS)
+    return np.abs(np.asarray(bias, np.float64)) / (float(np.min(activation_scale)) * _LARGEST_BIAS)
 
 
 def _integer_bias(
@@ -161,13 +200,14 @@ def _integer_bias(
 
 
 def _symmetric(
-    weights: NDArray[np.float64], axis: int, scales: WeightScales, least: NDArray[np.float64]
+    weights: NDArray[np.float64], axis: int, scales: WeightScales, floor: NDArray[np.float64]
 ) -> tuple[Array, Array]:
-    """Weights in [-127, 127], and the float32 scale of each channel, none under its `least`: the
+    """Weights in [-127, 127], and the float32 scale of each channel, no less than `floor`: the
     same for all where one holds for the tensor."""
     others = tuple(other for other in range(weights.ndim) if other != axis)
     largest = np.abs(weights).max(axis=others, keepdims=True, initial=0.0)
-    largest = np.maximum(largest, _HIGH * least.reshape(largest.shape))
+    least = floor.reshape([-1 if place == axis else 1 for place in range(weights.ndim)])
+    largest = np.maximum(largest, least * _HIGH)
     if scales is WeightScales.PER_TENSOR:
         largest = np.full_like(largest, largest.max(initial=0.0))
     scale = np.where(largest > 0, largest / _HIGH, 1.0).astype(np.float32)

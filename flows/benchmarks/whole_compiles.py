@@ -1,0 +1,101 @@
+"""One normalised model, compiled whole for devices: its recipes, its fallbacks, its broken rules.
+
+    python -m flows.benchmarks.whole_compiles FOLDER_OF_A_NORMALISED_MODEL [--hardware NAMES]
+
+Prints a line of JSON for each device. Float where the device has a unit for products of floats;
+else int8 with nominal ranges, as for timing. A crash is a row too, not the end of the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+
+from flows.benchmarks.fallbacks import Fallback, fallbacks
+from flows.project.places import find_project
+from models.zoo.ranges import fused_quantization
+from stages.compiler.pipeline import begin, completed, decide_all, decisions, rewrites
+from stages.compiler.progress import begin_decisions, rewrite
+from stages.errors import RecipeError
+from stages.hardware.load import load_spec, spec_names
+from stages.hardware.spec import HardwareSpec
+from stages.plan.rules import check_plan
+from stages.recipe.graph import Graph
+from stages.recipe.kinds import Kind
+from stages.recipe.onnx_import import import_model
+from stages.tensors import Array, DType
+
+RULED_INSTRUCTIONS = 40_000
+"""Plans up to this length are held against the rules: longer ones take minutes."""
+
+Row = dict[str, str | int | float | list[str]]
+
+
+def has_floats(spec: HardwareSpec) -> bool:
+    """Whether the device multiplies matrices or convolves in floats."""
+    products = [spec.operators[kind] for kind in (Kind.MATMUL, Kind.CONV) if kind in spec.operators]
+    return any({DType.F16, DType.F32} & set(claim.dtypes) for claim in products)
+
+
+def compiled_row(
+    name: str, graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec
+) -> Row:
+    """What became of one model on one device.
+
+    Raises:
+        RecipeError: the compiler refuses the model.
+    """
+    started = time.process_time()
+    ranges = None if has_floats(spec) else fused_quantization(graph, dict(constants), spec)
+    placed = rewrite(begin(graph, constants, spec), rewrites(ranges, None), spec)
+    rows = fallbacks(name, placed.draft, spec)
+    decided = decide_all(begin_decisions(placed, spec), decisions(), spec)
+    completed(decided)
+    cpu_s = time.process_time() - started
+    length = len(decided.plan.instructions)
+    broken = check_plan(decided.plan, spec) if length <= RULED_INSTRUCTIONS else ()
+    return {
+        "precision": "float" if ranges is None else "int8",
+        "cpu_s": round(cpu_s, 1),
+        "groups": len(decided.progress.draft.recipe.groups),
+        "instructions": length,
+        "rules": len(broken) if length <= RULED_INSTRUCTIONS else "not checked",
+        "violations": [f"{item.rule}: {item.message}" for item in broken[:5]],
+        "host": sum(row.count for row in rows),
+        "claimed": [_told(row) for row in rows if row.claimed],
+        "unlisted": [_told(row) for row in rows if not row.claimed],
+    }
+
+
+def _told(row: Fallback) -> str:
+    return f"{row.count} {row.kind}: {row.reason}"
+
+
+def main() -> None:
+    """Prints a row for each device, in the order of their names."""
+    parser = argparse.ArgumentParser(prog="python -m flows.benchmarks.whole_compiles")
+    parser.add_argument("model", type=Path, help="a folder that normalize wrote")
+    parser.add_argument("--hardware", nargs="+", help="specs; else all")
+    chosen = parser.parse_args()
+    folder = find_project().hardware_specs
+    graph, constants = import_model(onnx.load(chosen.model / "model.onnx"))
+    for name in chosen.hardware or spec_names(folder):
+        spec = load_spec(folder / f"{name}.yaml")
+        row: Row = {"model": chosen.model.name, "hardware": name}
+        try:
+            row |= compiled_row(chosen.model.name, graph, constants, spec)
+        except RecipeError as error:
+            row["refused"] = str(error)
+        except Exception:  # a survey of crashes goes on behind one
+            row["crashed"] = traceback.format_exc(limit=-6)
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
