@@ -146,9 +146,8 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
     if producer is None or producer.kind is not Kind.DEQUANTIZE or weights is None:
         return
     axis = _WEIGHT_AXIS[operator.kind] % weights.ndim
-    floor = _least_scale(
-        operator, editor.constants[producer.inputs[1]], weights.shape[axis], editor
-    )
+    activation_scale = editor.constants[producer.inputs[1]]
+    floor = _least_scale(operator, activation_scale, weights.shape[axis], editor)
     stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales, floor)
     stored_name = editor.add_constant(f"{operator.inputs[1]}.i8", stored)
     scale_name = editor.add_constant(f"{operator.inputs[1]}.scale", scale)
