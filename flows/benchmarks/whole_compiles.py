@@ -31,9 +31,6 @@ from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import import import_model
 from stages.tensors import Array, DType
 
-RULED_INSTRUCTIONS = 40_000
-"""Plans up to this length are held against the rules: longer ones take minutes."""
-
 Row = dict[str, str | int | float | list[str]]
 
 
@@ -44,9 +41,10 @@ def has_floats(spec: HardwareSpec) -> bool:
 
 
 def compiled_row(
-    name: str, graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec
+    name: str, graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec, ruled: int
 ) -> Row:
-    """What became of one model on one device.
+    """What became of one model on one device. Plans up to `ruled` instructions are held against
+    the rules.
 
     Raises:
         RecipeError: the compiler refuses the model.
@@ -59,13 +57,13 @@ def compiled_row(
     completed(decided)
     cpu_s = time.process_time() - started
     length = len(decided.plan.instructions)
-    broken = check_plan(decided.plan, spec) if length <= RULED_INSTRUCTIONS else ()
+    broken = check_plan(decided.plan, spec) if length <= ruled else ()
     return {
         "precision": "float" if ranges is None else "int8",
         "cpu_s": round(cpu_s, 1),
         "groups": len(decided.progress.draft.recipe.groups),
         "instructions": length,
-        "rules": len(broken) if length <= RULED_INSTRUCTIONS else "not checked",
+        "rules": len(broken) if length <= ruled else "not checked",
         "violations": [f"{item.rule}: {item.message}" for item in broken[:5]],
         "host": sum(row.count for row in rows),
         "claimed": [_told(row) for row in rows if row.claimed],
@@ -82,6 +80,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m flows.benchmarks.whole_compiles")
     parser.add_argument("model", type=Path, help="a folder that normalize wrote")
     parser.add_argument("--hardware", nargs="+", help="specs; else all")
+    parser.add_argument(
+        "--ruled",
+        type=int,
+        default=40_000,
+        metavar="N",
+        help="hold plans up to N instructions against the rules; a long one takes minutes",
+    )
     chosen = parser.parse_args()
     folder = find_project().hardware_specs
     graph, constants = import_model(onnx.load(chosen.model / "model.onnx"))
@@ -89,7 +94,7 @@ def main() -> None:
         spec = load_spec(folder / f"{name}.yaml")
         row: Row = {"model": chosen.model.name, "hardware": name}
         try:
-            row |= compiled_row(chosen.model.name, graph, constants, spec)
+            row |= compiled_row(chosen.model.name, graph, constants, spec, chosen.ruled)
         except RecipeError as error:
             row["refused"] = str(error)
         except Exception:  # a survey of crashes goes on behind one

@@ -138,3 +138,54 @@ def test_a_mask_of_other_numbers_stays() -> None:
         ran = run_pass(QuantizeMasks(), MASKED, {"s": 0.05, "0": 0.0, "low": low},
                        spec=hardware(name))  # fmt: skip
         assert sorted(kinds(ran)) == ["add", "dequantize", "softmax", "where"]
+
+
+ADDED_BEHIND_A_PRODUCT = """
+    input %q : f32[1,2,4,8]
+    input %t : f32[1,2,8,4]
+    input %k : bool[1,1,1,4]
+    const %s : f32[]
+    const %z : i8[]
+    const %0 : f32[]
+    const %low : f32[]
+    %m : f32[1,1,1,4] = where(%k, %0, %low)
+    %p : f32[1,2,4,4] = matmul(%q, %t)
+    %a : f32[1,2,4,4] = add(%p, %m)
+    %i : i8[1,2,4,4] = quantize(%a, %s, %z) {axis=-1} # i
+    %f : f32[1,2,4,4] = dequantize(%i, %s, %z) {axis=-1} # f
+    %y : f32[1,2,4,4] = softmax(%f) {axis=3}
+    output %y
+    """
+
+
+def test_an_output_stage_adds_a_mask_in_int8_where_the_list_has_no_int16() -> None:
+    """Or the product of every masked attention would be the host's, for its mask was float."""
+    spec = hardware("edge_tpu")
+    data = {"s": 0.0625, "z": 0, "0": 0.0, "low": -np.inf}
+    before = draft_of(ADDED_BEHIND_A_PRODUCT, data, spec)
+    after = QuantizeMasks().run(before, spec)
+    random = np.random.default_rng(3)
+    feeds = {
+        "q": random.standard_normal((1, 2, 4, 8)).astype(np.float32),
+        "t": random.standard_normal((1, 2, 8, 4)).astype(np.float32),
+        "k": np.array([True, True, False, True]).reshape(1, 1, 1, 4),
+    }
+    found = interpret(after.graph, after.constants, feeds)["y"]
+    scores = np.matmul(feeds["q"], feeds["t"]) + np.where(feeds["k"], 0.0, -np.inf)
+    wanted = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted /= wanted.sum(-1, keepdims=True)
+    assert np.abs(found - wanted).max() < 0.03  # a step is 0.09: scores are off by 0.05
+    assert found[..., 2].max() < 1e-3
+    (total,) = (op for op in after.graph.operators if op.kind == "add")
+    makers = after.graph.producers()
+    assert makers[total.inputs[1]].kind == "dequantize"
+    readers = after.graph.consumers()[total.outputs[0]]
+    assert {op.kind for op in readers} == {"quantize"}
+
+
+def test_a_range_that_holds_the_mask_itself_leaves_it_in_float() -> None:
+    data = {"s": 1e4, "z": 127, "0": 0.0, "low": -np.inf}
+    spec = hardware("edge_tpu")
+    before = draft_of(ADDED_BEHIND_A_PRODUCT, data, spec)
+    after = QuantizeMasks().run(before, spec)
+    assert {op.name for op in after.graph.operators} == {op.name for op in before.graph.operators}

@@ -303,3 +303,21 @@ def test_a_device_with_floats_writes_an_output_as_it_is() -> None:
     )
     kinds = {op.outputs[0]: op.kind for op in ran.after.graph.operators}
     assert kinds["y"] is Kind.RELU
+
+
+@pytest.mark.parametrize(("device", "maker"), [("ethos_u55_256", "dequantize"),
+                                               ("edge_tpu", "layer_norm")])  # fmt: skip
+def test_a_last_layer_normalisation_is_of_integers_where_it_is_lowered(
+    device: str, maker: str
+) -> None:
+    text = """
+        input %x : f32[4,64]
+        const %g : f32[64]
+        %y : f32[4,64] = layer_norm(%x, %g) {axis=1, epsilon=0.0}
+        output %y
+        """
+    ranges = {name: Range(-16.0, 16.0) for name in ("x", "y")}
+    step = QuantizeActivations(Quantization(ranges, frozenset()))
+    ran = run_pass(step, text, spec=hardware(device), tolerance=0.1)
+    (last,) = (op for op in ran.after.graph.operators if op.outputs == ("y",))
+    assert last.kind == maker

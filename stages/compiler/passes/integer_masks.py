@@ -1,4 +1,4 @@
-"""Masks of attention on devices of integers: scores and mask are added in int16."""
+"""Masks of attention on devices of integers: scores and mask are added in int16, or in int8."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from stages.tensors import DType, TensorType
 _NEEDED = (Kind.ADD, Kind.SOFTMAX, Kind.QUANTIZE, Kind.DEQUANTIZE)
 _NEGLIGIBLE = 20.0
 """How far below every score a masked one comes: its weight is e^-20 of the least, or less."""
+_NEGLIGIBLE_IN_INT8 = 8.0
+"""The same where the weights are int8, which round e^-6.3 of the largest to nothing."""
 _MASKS = -1e4
 """Numbers below this mask; exporters write -inf, the least float, or -1e9, HF's models -1e4."""
 _ROWS = frozenset({Kind.EXPAND, Kind.RESHAPE, Kind.IDENTITY})
@@ -25,42 +27,56 @@ _ROWS = frozenset({Kind.EXPAND, Kind.RESHAPE, Kind.IDENTITY})
 class QuantizeMasks:
     """`softmax(scores + where(kept, 0, -inf))` of quantised scores, on a device without float.
     The mask becomes int8 with the two values 0 and -span, the sum int16 over the scores' range
-    and the span below it. A row of which the mask leaves nothing weighs all places alike.
+    and the span below it. Where the list has no int16 it is int8, over the scores' range and what
+    is negligible below it: masked scores end at its low end. A row of which the mask leaves nothing
+    weighs all places alike.
     """
 
     name: str = "quantize_masks"
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Rewrite every masked softmax whose scores are quantised."""
-        listed = spec.operators
-        able = all(kind in listed and DType.I16 in listed[kind].dtypes for kind in _NEEDED)
-        if spec.float_dtype is not None or not able:
+        width = _width(spec)
+        if spec.float_dtype is not None or width is None:
             return draft
         editor = GraphEditor(draft)
         for operator in draft.graph.operators:
             if operator.kind is Kind.SOFTMAX:
-                _quantize_mask(operator, editor)
+                _quantize_mask(operator, width, editor)
         return editor.finish()
 
 
-def _quantize_mask(softmax: Operator, editor: GraphEditor) -> None:
+def _width(spec: HardwareSpec) -> DType | None:
+    """The widest of the two types in which the device adds and takes a softmax."""
+    listed = spec.operators
+    for dtype in (DType.I16, DType.I8):
+        if all(kind in listed and dtype in listed[kind].dtypes for kind in _NEEDED):
+            return dtype
+    return None
+
+
+def _quantize_mask(softmax: Operator, width: DType, editor: GraphEditor) -> None:
     total = _sum_of(softmax, editor)
     if total is None or editor.only_reader(total.outputs[0]) is None:
         return
     for scores, mask in (total.inputs, total.inputs[::-1]):
         source = editor.producer(scores)
+        if width is DType.I8 and source is not None and source.kind is Kind.MATMUL:
+            source = editor.producer(softmax.inputs[0])  # its output stage adds: the sum's range
         if source is None or source.kind is not Kind.DEQUANTIZE or source.integer("axis") >= 0:
             continue
         limits = _limits(source, editor)
         choice = _choice(mask, editor)
-        if limits is None or choice is None:
+        if limits is None or limits[0] <= _MASKS or choice is None:
             continue
         low, high = limits
-        span = high - low + _NEGLIGIBLE
+        below = _NEGLIGIBLE if width is DType.I16 else _NEGLIGIBLE_IN_INT8
+        span = high - low + below
         finite = _Finite(softmax, editor, span)
         masked = finite.mask(mask, choice)
         editor.put(replace(total, inputs=(scores, masked)))
-        stored = finite.stored(total.outputs[0], low - span, high)
+        least = low - span if width is DType.I16 else low - below
+        stored = finite.stored(total.outputs[0], least, high, width)
         editor.put(replace(softmax, inputs=(stored,)))
         return
 
@@ -136,11 +152,12 @@ class _Finite:
             producer = self._editor.producer(producer.inputs[0])
         return found[::-1]
 
-    def stored(self, value: str, low: float, high: float) -> str:
-        """A value of a range as it is after a rest in int16."""
-        scale = np.float32((high - low) / 65535)
-        zero = np.int16(np.clip(round(-32768 - low / float(scale)), -32768, 32767))
-        return self._rested(value, scale, zero)
+    def stored(self, value: str, low: float, high: float, width: DType) -> str:
+        """A value of a range as it is after a rest in integers."""
+        info = np.iinfo(str(width.numpy))
+        scale = np.float32((high - low) / (info.max - info.min))
+        zero = int(np.clip(round(info.min - low / float(scale)), info.min, info.max))
+        return self._rested(value, scale, np.int16(zero) if width is DType.I16 else np.int8(zero))
 
     def _again(self, operator: Operator, inputs: tuple[str, ...]) -> str:
         editor = self._editor

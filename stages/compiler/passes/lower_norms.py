@@ -35,7 +35,7 @@ class LowerLayerNorm:
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Lower every layer_norm between dequantize and quantize, where the list lacks it."""
-        if Kind.LAYER_NORM in spec.operators or not _has_arithmetic(spec):
+        if Kind.LAYER_NORM in spec.operators or not has_arithmetic(spec):
             return draft
         editor = GraphEditor(draft)
         norms = [op for op in draft.graph.operators if op.kind is Kind.LAYER_NORM]
@@ -50,7 +50,8 @@ class LowerLayerNorm:
         )
 
 
-def _has_arithmetic(spec: HardwareSpec) -> bool:
+def has_arithmetic(spec: HardwareSpec) -> bool:
+    """Whether the list has all that a layer normalisation is made of, in int16."""
     return all(
         kind in spec.operators and DType.I16 in spec.operators[kind].dtypes for kind in _NEEDED
     )

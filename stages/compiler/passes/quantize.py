@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.passes.lower_norms import has_arithmetic
 from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
 from stages.compiler.support import engine_of
 from stages.hardware.spec import HardwareSpec
@@ -74,8 +75,12 @@ def _leaves_as_integer(
         and spec.float_dtype is None
         and maker is not None
         and maker.name not in quantization.keep
-        and engine_of(maker, spec) is not Engine.HOST
+        and (engine_of(maker, spec) is not Engine.HOST or _is_lowered(maker, spec))
     )
+
+
+def _is_lowered(maker: Operator, spec: HardwareSpec) -> bool:
+    return maker.kind is Kind.LAYER_NORM and has_arithmetic(spec)
 
 
 def _set_output_apart(value: str, quantization: Quantization, editor: GraphEditor) -> str:
