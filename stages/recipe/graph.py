@@ -37,7 +37,7 @@ class Operator:
         """
         value = self.attributes[attribute]
         assert isinstance(value, tuple)
-        return tuple(int(item) for item in value)
+        return tuple(map(int, value))
 
     def integer(self, attribute: str) -> int:
         """An attribute that is an integer."""

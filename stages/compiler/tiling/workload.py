@@ -15,7 +15,7 @@ from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
 
-Boxes = dict[str, Box]
+Boxes = Mapping[str, Box]
 
 PARTIAL = {
     Kind.CONV: Kind.ADD,
@@ -111,9 +111,20 @@ class Workload:
         """The layout of a value."""
         return self.layouts[value]
 
+    @cached_property
+    def _known_boxes(self) -> dict[tuple[Box, Span | None], Boxes]:
+        """Answers of `boxes`: tiles are priced, packed, tried and emitted, and ask each time."""
+        return {}
+
     def boxes(self, box: Box, reduction: Span | None = None) -> Boxes:
         """The box of every value of the group that a box of the result needs."""
-        found: Boxes = {self.result: box}
+        known = self._known_boxes.get((box, reduction))
+        if known is None:
+            known = self._known_boxes[box, reduction] = self._boxes(box, reduction)
+        return known
+
+    def _boxes(self, box: Box, reduction: Span | None) -> Boxes:
+        found = {self.result: box}
         for member in reversed(self.members):
             types = [self.types[name] if name else None for name in member.inputs]
             result = self.types[member.outputs[0]]
