@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flows.project.models import ModelRequest
-from flows.project.params import Params
 from stages.compiler.cascading import Cascading
 from stages.compiler.lora import Lora
 from stages.errors import Outcome
-from stages.report import figures
-from stages.report.facts import FAILED_OUTCOMES
+
+if TYPE_CHECKING:
+    from flows.project.models import ModelRequest
+    from flows.project.params import Params
 
 
 class Stage(StrEnum):
