@@ -207,6 +207,9 @@ def thermal_stress(package: Path, spec: Path, out: Path, params: Params) -> Stag
 
 
 def _timed(stage: Stage, work: Callable[[], str], out: Path) -> StageResult:
+    from stages.report import figures
+    from stages.report.facts import FAILED_OUTCOMES
+
     started = time.perf_counter()
     verdict = str(work())
     outcome = FAILED_OUTCOMES[stage] if verdict == FAIL else Outcome.PASSED

@@ -15,7 +15,7 @@ from stages.compiler.draft import Draft, Pass
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Weighed
 from stages.recipe.printer import print_recipe
-from stages.recipe.verify import verify
+from stages.recipe.verify import Verified, verify
 from stages.version import COMPILER_VERSION
 
 
@@ -56,10 +56,10 @@ def rewrite(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Pr
     Raises:
         CompileError: no recipe for this device exists.
     """
-    draft = progress.draft
+    draft, verified = progress.draft, Verified()
     for step in steps:
         draft = in_text_order(step.run(draft, spec))
-        verify(draft.recipe, draft.constants)
+        verify(draft.recipe, draft.constants, verified)
         progress = replace(progress, draft=draft, after=step.name)
     return progress
 
@@ -87,9 +87,10 @@ def decide(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Pro
     Raises:
         CompileError: no recipe for this device exists.
     """
+    verified = Verified()
     for step in steps:
         draft = in_text_order(step.run(progress.draft, spec))
-        verify(draft.recipe, draft.constants)
+        verify(draft.recipe, draft.constants, verified)
         sources = _traced(step.name, progress, draft)
         progress = replace(progress, draft=draft, after=step.name, sources=sources)
     return progress
