@@ -57,7 +57,9 @@ def measure(model: str, hardware: Path, folder: Path, repeats: int) -> CompileTi
     recipe("normalize", _with_other_weights(source), "--out", other)
     given: list[str | Path] = ["--hardware", hardware, "--quantization", folder / "ranges.yaml"]
     first, second = folder / "first", folder / "second"
-    cold = [recipe("compile", normalized, *given, "--fresh", "--out", first) for _ in range(repeats)]
+    cold = [
+        recipe("compile", normalized, *given, "--fresh", "--out", first) for _ in range(repeats)
+    ]
     reused = [
         recipe("compile", other, *given, "--reuse", first, "--out", second) for _ in range(repeats)
     ]

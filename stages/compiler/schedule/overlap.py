@@ -46,8 +46,8 @@ def may_share(one: Footprint, other: Footprint) -> bool:
         return False
     if one.spans is None or other.spans is None or one.strides != other.strides:
         return True
-    for (start, stop), (low, high) in zip(one.spans, other.spans, strict=True):  # noqa: SIM110
-        # A loop, since this is asked tens of thousands of times and a generator costs as much again.
+    for (start, stop), (low, high) in zip(one.spans, other.spans, strict=True):
+        # A loop: this is asked tens of thousands of times, and a generator costs as much again.
         if low >= stop or start >= high:
             return False
     return True

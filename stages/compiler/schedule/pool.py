@@ -100,7 +100,8 @@ class Pool:
         segments = self._segments
         index = bisect_right(segments, address, key=_end_of)
         item = segments[index]
-        assert item.start == address and not item.free, "nothing was taken here"
+        assert item.start == address, "nothing was taken here"
+        assert not item.free, "freed twice"
         segments[index] = _Segment(item.start, item.end, True, time, nodes)
 
     def _gaps(self, avoid: Sequence[Span]) -> list[tuple[int, int, int]]:
