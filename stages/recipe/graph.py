@@ -27,7 +27,7 @@ class Operator:
     @property
     def operands(self) -> tuple[str, ...]:
         """The operands that are present."""
-        return tuple(name for name in self.inputs if name)
+        return tuple([name for name in self.inputs if name])
 
     def integers(self, attribute: str) -> tuple[int, ...]:
         """An attribute that is a list of integers.
