@@ -112,6 +112,20 @@ class Workload:
         return self.layouts[value]
 
     @cached_property
+    def _backwards(self) -> tuple[tuple[Operator, list[TensorType | None], TensorType, bool], ...]:
+        """The members from the last, with the types of what each reads and makes, and whether it
+        is the seed."""
+        return tuple(
+            (
+                member,
+                [self.types[name] if name else None for name in member.inputs],
+                self.types[member.outputs[0]],
+                member is self.seed,
+            )
+            for member in reversed(self.members)
+        )
+
+    @cached_property
     def _known_boxes(self) -> dict[tuple[Box, Span | None], Boxes]:
         """Answers of `boxes`: tiles are priced, packed, tried and emitted, and ask each time."""
         return {}
@@ -125,10 +139,8 @@ class Workload:
 
     def _boxes(self, box: Box, reduction: Span | None) -> Boxes:
         found = {self.result: box}
-        for member in reversed(self.members):
-            types = [self.types[name] if name else None for name in member.inputs]
-            result = self.types[member.outputs[0]]
-            span = reduction if member is self.seed else None
+        for member, types, result, is_seed in self._backwards:
+            span = reduction if is_seed else None
             needed = operand_boxes(member, found[member.outputs[0]], types, result, span)
             for value, part in zip(member.inputs, needed, strict=True):
                 if value and part is not None:
