@@ -92,6 +92,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may be beyond the locale's reach
     gc.set_threshold(*_COLLECT_AFTER)
+    # Pydantic would read what every installed package says of itself, to find its plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = int(call(sys.argv[1:]))
     sys.stdout.flush()
     if code == Outcome.INTERRUPTED or must_not_wait():

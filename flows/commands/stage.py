@@ -96,8 +96,6 @@ def compile_(
     """Compile a normalised model to a recipe package for one device."""
     # Before numpy comes: threads that wait for each other burn more CPU than these products take.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Pydantic would read what every installed package says of itself, to find its plugins.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from flows.steps import stage_calls
 
     spec = _spec(context, hardware, out)
