@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -27,6 +28,9 @@ from flows.terminal.outcomes import exit_code_lines, report_bug, report_error
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome, RecipeError
 
+_COLLECT_AFTER = (100_000, 50, 100)
+"""Objects made until cycles are looked for: a command makes many that all live to its end, and
+Python's own 700 would have them looked through again and again."""
 _STAGES = "One stage, on files"
 _LOOK = "Look"
 
@@ -87,10 +91,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may be beyond the locale's reach
+    gc.set_threshold(*_COLLECT_AFTER)
+    # Pydantic would read what every installed package says of itself, to find its plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = int(call(sys.argv[1:]))
     sys.stdout.flush()
     if code == Outcome.INTERRUPTED or must_not_wait():
         # Python ends itself by SIGINT where an extension's own code was interrupted, and waits for
         # threads; the exit code is promised, and what had to be tidied up is.
         os._exit(code)
+    gc.freeze()  # what lives now goes with the process
     sys.exit(code)

@@ -104,12 +104,12 @@ class TensorType:
 
 def full_box(shape: Shape) -> Box:
     """The box that covers a whole tensor."""
-    return tuple((0, extent) for extent in shape)
+    return tuple([(0, extent) for extent in shape])
 
 
 def box_shape(box: Box) -> Shape:
     """The extent of a box along each axis."""
-    return tuple(stop - start for start, stop in box)
+    return tuple([stop - start for start, stop in box])
 
 
 def box_slices(box: Box) -> tuple[slice, ...]:

@@ -25,9 +25,7 @@ from onnx import numpy_helper
 from flows.benchmarks.sections import replace_section, table
 from flows.project.places import find_project
 from models.zoo import build
-from models.zoo.device_io import with_device_types
 from models.zoo.ranges import fused_quantization
-from stages.calibration.measurements import Precision
 from stages.hardware.load import load_spec
 from stages.recipe.onnx_import import import_model
 
@@ -53,13 +51,15 @@ def measure(model: str, hardware: Path, folder: Path, repeats: int) -> CompileTi
     """Compile a network of the zoo in int8, and once more with other weights."""
     normalized, other = folder / "normalized", folder / "other"
     source = folder / f"{model}.onnx"
-    _save(with_device_types(build(model), Precision.INT8), source)
+    _save(build(model), source)
     recipe("normalize", source, "--out", normalized)
     operators = write_ranges(normalized / "model.onnx", hardware, folder / "ranges.yaml")
     recipe("normalize", _with_other_weights(source), "--out", other)
     given: list[str | Path] = ["--hardware", hardware, "--quantization", folder / "ranges.yaml"]
     first, second = folder / "first", folder / "second"
-    cold = [recipe("compile", normalized, *given, "--out", first) for _ in range(repeats)]
+    cold = [
+        recipe("compile", normalized, *given, "--fresh", "--out", first) for _ in range(repeats)
+    ]
     reused = [
         recipe("compile", other, *given, "--reuse", first, "--out", second) for _ in range(repeats)
     ]

@@ -5,8 +5,11 @@ ONNX Runtime isn't among it: its sessions start threads, and only some stages wa
 
 import stages.benchmark
 import stages.compile
+import stages.compiler.cascade.strategy
+import stages.compiler.trial
 import stages.gate
 import stages.normalize
+import stages.report.figures
 import stages.thermal_stress
 import stages.validate
 

@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flows.project.models import ModelRequest
-from flows.project.params import Params
 from stages.compiler.cascading import Cascading
 from stages.compiler.lora import Lora
 from stages.errors import Outcome
-from stages.report import figures
-from stages.report.facts import FAILED_OUTCOMES
+
+if TYPE_CHECKING:
+    from flows.project.models import ModelRequest
+    from flows.project.params import Params
 
 
 class Stage(StrEnum):
@@ -206,6 +207,9 @@ def thermal_stress(package: Path, spec: Path, out: Path, params: Params) -> Stag
 
 
 def _timed(stage: Stage, work: Callable[[], str], out: Path) -> StageResult:
+    from stages.report import figures
+    from stages.report.facts import FAILED_OUTCOMES
+
     started = time.perf_counter()
     verdict = str(work())
     outcome = FAILED_OUTCOMES[stage] if verdict == FAIL else Outcome.PASSED

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stages.compiler.cascade.strategy import plan_layers
 from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Pass, first_draft
 from stages.compiler.lora import Lora
@@ -158,6 +157,9 @@ def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) ->
     Raises:
         CompileError: no recipe for this device exists; the message says why.
     """
+    # Not needed where decisions are reused: memory, tiles, cascades, emission.
+    from stages.compiler.cascade.strategy import plan_layers
+
     progress = decide(progress, steps, spec)
     planned = plan_layers(progress.draft, spec, progress.cascading)
     verify(planned.draft.recipe)

@@ -15,7 +15,7 @@ from stages.compiler.draft import Draft, Pass
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Weighed
 from stages.recipe.printer import print_recipe
-from stages.recipe.verify import verify
+from stages.recipe.verify import Verified, verify
 from stages.version import COMPILER_VERSION
 
 
@@ -50,16 +50,43 @@ def merged(draft: Draft, notes: Sequence[str], weighed: Sequence[Weighed]) -> Dr
     return with_reasons.with_notes((*notes, *own))
 
 
+@dataclass(slots=True)
+class _Checks:
+    """Drafts behind passes, each verified where the pass changed anything."""
+
+    verified: Verified = field(default_factory=dict)
+    before: Draft | None = None
+
+    def check(self, draft: Draft) -> None:
+        """Verify a draft.
+
+        Raises:
+            IllegalRecipeError: the pass broke a rule.
+        """
+        if self.before is None or not _is_alike(self.before, draft):
+            verify(draft.recipe, draft.constants, self.verified)
+        self.before = draft
+
+
+def _is_alike(one: Draft, other: Draft) -> bool:
+    """Whether two drafts differ in notes and reasons at most. Constants must be the same arrays."""
+    if one.constants.keys() != other.constants.keys():
+        return False
+    if any(one.constants[name] is not array for name, array in other.constants.items()):
+        return False
+    return replace(one.recipe, notes=()) == replace(other.recipe, notes=())
+
+
 def rewrite(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Progress:
     """After these passes, which may read and change constants.
 
     Raises:
         CompileError: no recipe for this device exists.
     """
-    draft = progress.draft
+    draft, checks = progress.draft, _Checks()
     for step in steps:
         draft = in_text_order(step.run(draft, spec))
-        verify(draft.recipe, draft.constants)
+        checks.check(draft)
         progress = replace(progress, draft=draft, after=step.name)
     return progress
 
@@ -87,9 +114,10 @@ def decide(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Pro
     Raises:
         CompileError: no recipe for this device exists.
     """
+    checks = _Checks()
     for step in steps:
         draft = in_text_order(step.run(progress.draft, spec))
-        verify(draft.recipe, draft.constants)
+        checks.check(draft)
         sources = _traced(step.name, progress, draft)
         progress = replace(progress, draft=draft, after=step.name, sources=sources)
     return progress

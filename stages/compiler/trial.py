@@ -21,6 +21,7 @@ from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.view_slices import ViewSlices
 from stages.compiler.support import device_type
+from stages.compiler.trial_result import Trial
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.timing import plan_cycles
@@ -64,14 +65,6 @@ def grouped(part: Draft, spec: HardwareSpec) -> Draft:
     for step in _GROUPING:
         part = step.run(part, spec)
     return part
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """The cycles of a part's plan, the host's included, and how many operators are the host's."""
-
-    cycles: int
-    host_operators: int
 
 
 def tried(part: Draft, spec: HardwareSpec) -> Trial | None:

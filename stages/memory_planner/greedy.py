@@ -52,12 +52,12 @@ def first_fit(buffers: tuple[Buffer, ...], order: Order) -> Solution:
 
 def _lowest_gap(buffer: Buffer, placed: list[tuple[int, int, Buffer]]) -> int:
     lower, upper, alignment = buffer.lower, buffer.upper, buffer.alignment_bytes
-    busy = sorted(
-        (start, end) for start, end, other in placed if other.lower < upper and lower < other.upper
-    )
-    offset = 0
+    busy = [item[:2] for item in placed if item[2].lower < upper and lower < item[2].upper]
+    busy.sort()
+    offset, size = 0, buffer.size_bytes
     for start, end in busy:
-        if offset + buffer.size_bytes <= start:
+        if offset + size <= start:
             break
-        offset = max(offset, -(-end // alignment) * alignment)
+        if end > offset:
+            offset = max(offset, -(-end // alignment) * alignment)
     return offset

@@ -27,7 +27,7 @@ class Operator:
     @property
     def operands(self) -> tuple[str, ...]:
         """The operands that are present."""
-        return tuple(name for name in self.inputs if name)
+        return tuple([name for name in self.inputs if name])
 
     def integers(self, attribute: str) -> tuple[int, ...]:
         """An attribute that is a list of integers.
@@ -37,7 +37,7 @@ class Operator:
         """
         value = self.attributes[attribute]
         assert isinstance(value, tuple)
-        return tuple(int(item) for item in value)
+        return tuple(map(int, value))
 
     def integer(self, attribute: str) -> int:
         """An attribute that is an integer."""

@@ -20,33 +20,46 @@ from stages.recipe.verify_decisions import (
     verify_tiles,
     verify_views,
 )
-from stages.tensors import Array
+from stages.tensors import Array, TensorType
 
-__all__ = ["IllegalRecipeError", "verify", "verify_draft", "verify_graph"]
+__all__ = ["IllegalRecipeError", "Verified", "verify", "verify_draft", "verify_graph"]
 
 
-def verify(recipe: Recipe, constants: Mapping[str, Array] | None = None) -> None:
+Verified = dict[int, tuple[Operator, list[TensorType | None]]]
+"""Operators found legal, by identity, with the types of their operands and results then."""
+
+
+def verify(
+    recipe: Recipe,
+    constants: Mapping[str, Array] | None = None,
+    verified: Verified | None = None,
+) -> None:
     """Check a recipe: the graph, then the decisions about it; the first broken rule is reported.
 
     `constants`, where given, must hold an array of the declared type for every constant.
+    `verified`, where given, is filled with operators, and spares those that are unchanged in it.
 
     Raises:
         IllegalRecipeError: with the line of the operator, group or value.
     """
-    verify_draft(recipe, constants)
+    verify_draft(recipe, constants, verified)
     verify_order(recipe)
     verify_cascades(recipe)
     verify_allocations(recipe)
 
 
-def verify_draft(recipe: Recipe, constants: Mapping[str, Array] | None = None) -> None:
+def verify_draft(
+    recipe: Recipe,
+    constants: Mapping[str, Array] | None = None,
+    verified: Verified | None = None,
+) -> None:
     """Check a recipe in the making: its groups may lie in another order than the graph's, and
     nothing has a place in memory yet.
 
     Raises:
         IllegalRecipeError: with the line of the operator, group or value.
     """
-    _verify_graph(recipe, constants)
+    _verify_graph(recipe, constants, {} if verified is None else verified)
     verify_coverage(recipe)
     verify_results(recipe)
     verify_views(recipe)
@@ -60,15 +73,22 @@ def verify_graph(graph: Graph, constants: Mapping[str, Array] | None = None) -> 
     Raises:
         IllegalRecipeError: with the line of the operator or value.
     """
-    _verify_graph(Recipe(graph, Target("none", "0"), ()), constants)
+    _verify_graph(Recipe(graph, Target("none", "0"), ()), constants, {})
 
 
-def _verify_graph(recipe: Recipe, constants: Mapping[str, Array] | None) -> None:
+def _verify_graph(
+    recipe: Recipe, constants: Mapping[str, Array] | None, verified: Verified
+) -> None:
     _verify_values(recipe)
     if constants is not None:
         _verify_constants(recipe, constants)
+    types = recipe.graph.types
     for operator in recipe.graph.operators:
-        _verify_operator(recipe, operator)
+        held = [types[name] if name else None for name in (*operator.inputs, *operator.outputs)]
+        known = verified.get(id(operator))
+        if known is None or known[0] is not operator or known[1] != held:
+            _verify_operator(recipe, operator)
+            verified[id(operator)] = operator, held
 
 
 def _verify_values(recipe: Recipe) -> None:

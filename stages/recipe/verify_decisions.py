@@ -98,12 +98,17 @@ def _external_results(recipe: Recipe) -> Iterator[tuple[Group, list[str]]]:
     home = {name: place for place, group in enumerate(recipe.groups) for name in group.operators}
     readers: dict[str, set[int]] = {name: {-1} for name in graph.outputs}
     for operator in graph.operators:
-        for name in operator.operands:
-            readers.setdefault(name, set()).add(home[operator.name])
+        place = home[operator.name]
+        for name in operator.inputs:
+            if name in readers:
+                readers[name].add(place)
+            else:
+                readers[name] = {place}
     by_name = {operator.name: operator for operator in graph.operators}
     for place, group in enumerate(recipe.groups):
         results = [name for each in group.operators for name in by_name[each].outputs]
-        yield group, [name for name in results if readers.get(name, set()) - {place}]
+        own = {place}
+        yield group, [name for name in results if not own.issuperset(readers.get(name, own))]
 
 
 def verify_layouts(recipe: Recipe) -> None:

@@ -26,23 +26,21 @@ def box_region(whole: Region, box: Box, steps: tuple[int, ...] | None = None) ->
 
     Channels of a blocked layout must start at a whole block, with step 1.
     """
-    rank = len(box)
+    strides = whole.strides
     if steps is None:
-        steps = (1,) * rank
-    starts = [start for start, _ in box]
-    shape = tuple(
-        -(-(stop - start) // step) for (start, stop), step in zip(box, steps, strict=True)
-    )
-    physical_starts, physical_steps = (
-        _physical(starts, whole.layout),
-        _physical_steps(steps, whole.layout),
-    )
-    address = whole.address + sum(
-        start * stride for start, stride in zip(physical_starts, whole.strides, strict=True)
-    )
-    strides = tuple(
-        stride * step for stride, step in zip(whole.strides, physical_steps, strict=True)
-    )
+        shape = box_shape(box)
+    else:
+        shape = tuple(
+            [-(-(stop - start) // step) for (start, stop), step in zip(box, steps, strict=True)]
+        )
+        physical_steps = _physical_steps(steps, whole.layout)
+        strides = tuple(
+            [stride * step for stride, step in zip(strides, physical_steps, strict=True)]
+        )
+    address = whole.address
+    starts = _physical([start for start, _ in box], whole.layout)
+    for start, stride in zip(starts, whole.strides, strict=True):
+        address += start * stride
     return Region(whole.memory, address, whole.dtype, shape, whole.layout, strides)
 
 

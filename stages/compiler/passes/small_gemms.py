@@ -12,7 +12,7 @@ from stages.compiler.small_gemms.regroup import regroup, widths
 from stages.compiler.small_gemms.siblings import Sibling, families, feeders_of, merge, tail_of
 from stages.compiler.small_gemms.weighing import Weigher
 from stages.compiler.support import device_type, engine_of
-from stages.compiler.trial import Trial
+from stages.compiler.trial_result import Trial
 from stages.hardware.cost import contraction_cycles, vector_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine

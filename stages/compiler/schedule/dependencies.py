@@ -52,12 +52,19 @@ class BufferUse:
 class Dependencies:
     """Of a program of n instructions: lanes, predecessors, and the buffers that each touches; the
     first entries of `buffers_of[i]` go with its reads, the rest with its writes. -1 stands for what
-    is never written: constants."""
+    is never written: constants. `successors` are the predecessors turned around."""
 
     lanes: list[Lane]
     predecessors: list[list[int]]
     buffers_of: list[list[int]]
     buffers: list[BufferUse]
+    successors: list[list[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.successors = [[] for _ in self.lanes]
+        for number, items in enumerate(self.predecessors):
+            for other in items:
+                self.successors[other].append(number)
 
 
 @dataclass(slots=True)

@@ -62,6 +62,7 @@ class Scheduler:
     pools: dict[str, Pool] = field(init=False)
     queue: deque[int] = field(init=False)
     fixed: list[int] = field(init=False)
+    alignment: int = field(init=False)
     lanes: list[deque[int]] = field(init=False)
     loads: list[int] = field(default_factory=list)
     now: int = 0
@@ -72,16 +73,13 @@ class Scheduler:
         self.missing = [len(items) for items in found.predecessors]
         self.ready = [0] * count
         self.ends = [0] * count
-        self.after = [list(items) for items in found.predecessors]
-        self.successors = [[] for _ in range(count)]
-        for number, items in enumerate(found.predecessors):
-            for other in items:
-                self.successors[other].append(number)
+        self.after = [[*items] for items in found.predecessors]
+        self.successors = found.successors
         buffers = found.buffers
         self.addresses = [use.place.address for use in buffers]
         self.left = [use.touches for use in buffers]
         self.last_by_queue = [{} for _ in buffers]
-        alignment = placement_alignment(self.spec.sram)
+        alignment = self.alignment = placement_alignment(self.spec.sram)
         sram, ddr = self.spec.sram, self.spec.ddr
         self.pools = {
             sram.name: Pool(sram.reserved_bytes, sram.size_bytes, alignment),
@@ -133,8 +131,9 @@ class Scheduler:
                 rank = (clock.start(lane[0], ready[lane[0]]), lane[0])
                 if best is None or rank < best:
                     best = rank
+        start = clock.start
         for number in self.loads:
-            rank = (clock.start(number, ready[number]), number)
+            rank = (start(number, ready[number]), number)
             if best is None or rank < best:
                 best = rank
         if best is None:
@@ -154,7 +153,9 @@ class Scheduler:
         for other in self.successors[number]:
             self._settle(other, end, queue)
         freed = False
-        for buffer in {*self.found.buffers_of[number]} - {-1}:
+        for buffer in {*self.found.buffers_of[number]}:
+            if buffer < 0:
+                continue
             self.left[buffer] -= 1
             self.last_by_queue[buffer][queue] = number
             if not self.left[buffer]:
@@ -163,10 +164,10 @@ class Scheduler:
 
     def _settle(self, number: int, end: int, queue: int) -> None:
         """One thing less that an instruction waits for."""
-        self.missing[number] -= 1
-        if queue != self.clock.queue_of[number] and end > self.ready[number]:
+        left = self.missing[number] = self.missing[number] - 1
+        if end > self.ready[number] and queue != self.clock.queue_of[number]:
             self.ready[number] = end
-        if not self.missing[number] and self.found.lanes[number] is Lane.LOAD:
+        if not left and self.found.lanes[number] is Lane.LOAD:
             self.loads.append(number)
 
     def _release(self, buffer: int) -> bool:
@@ -208,7 +209,7 @@ class Scheduler:
     def _size(self, use: BufferUse) -> int:
         if not use.is_slot:
             return use.size_bytes
-        return align(use.size_bytes, placement_alignment(self.spec.sram))
+        return align(use.size_bytes, self.alignment)
 
     def _is_movable(self, buffer: int) -> bool:
         return self.found.buffers[buffer].is_slot and buffer not in self.pinned

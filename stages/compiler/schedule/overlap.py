@@ -24,10 +24,10 @@ class Footprint:
 def footprint(region: Region, place_address: int) -> Footprint:
     """The footprint of a region in a place that begins at an address."""
     start = region.address
-    extents, strides = region.physical_shape, region.strides
-    last = sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True))
-    stop = start + last + region.dtype.size_bytes
-    axes = sorted(zip(strides, extents, strict=True), reverse=True)
+    axes = sorted(zip(region.strides, region.physical_shape, strict=True), reverse=True)
+    stop = start + region.dtype.size_bytes
+    for stride, extent in axes:
+        stop += (extent - 1) * stride
     rest = start - place_address
     spans = []
     for stride, extent in axes:
@@ -37,7 +37,7 @@ def footprint(region: Region, place_address: int) -> Footprint:
         spans.append((first, first + extent))
     if rest:
         return Footprint(start, stop, (), None)
-    return Footprint(start, stop, tuple(stride for stride, _ in axes), tuple(spans))
+    return Footprint(start, stop, tuple([stride for stride, _ in axes]), tuple(spans))
 
 
 def may_share(one: Footprint, other: Footprint) -> bool:
@@ -46,7 +46,8 @@ def may_share(one: Footprint, other: Footprint) -> bool:
         return False
     if one.spans is None or other.spans is None or one.strides != other.strides:
         return True
-    return all(
-        low < stop and start < high
-        for (start, stop), (low, high) in zip(one.spans, other.spans, strict=True)
-    )
+    for (start, stop), (low, high) in zip(one.spans, other.spans, strict=True):
+        # A loop: this is asked tens of thousands of times, and a generator costs as much again.
+        if low >= stop or start >= high:
+            return False
+    return True

@@ -6,8 +6,10 @@ it last: whoever lies there next must wait for them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from stages.compiler.tiling.streams import align
 
@@ -24,6 +26,9 @@ class _Segment:
     free: bool
     time: int
     nodes: Nodes
+
+
+_end_of = attrgetter("end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,9 @@ class Pool:
             if high - low < size_bytes:
                 continue
             for address in self._candidates(low, high, first, size_bytes):
-                time = max(self._time(address, address + size_bytes, first), now)
+                time = self._time(address, address + size_bytes, first)
+                if time < now:
+                    time = now
                 if best is None or (time, address) < best:
                     best = (time, address)
         if best is None:
@@ -60,11 +67,13 @@ class Pool:
     def take(self, address: int, size_bytes: int) -> None:
         """Take the bytes of a spot."""
         end = address + size_bytes
+        segments = self._segments
+        first = bisect_right(segments, address, key=_end_of)
         kept: list[_Segment] = []
-        for item in self._segments:
-            if item.end <= address or end <= item.start:
-                kept.append(item)
-                continue
+        last = first
+        while last < len(segments) and segments[last].start < end:
+            item = segments[last]
+            last += 1
             assert item.free, "taken twice"
             if item.start < address:
                 kept.append(_Segment(item.start, address, True, item.time, item.nodes))
@@ -72,24 +81,28 @@ class Pool:
                 kept.append(_Segment(address, end, False, 0, ()))
             if end < item.end:
                 kept.append(_Segment(end, item.end, True, item.time, item.nodes))
-        self._segments = kept
+        segments[first:last] = kept
 
     def spot_at(self, address: int, size_bytes: int) -> Spot | None:
         """The spot at an address; None where some of it is taken."""
         end = address + size_bytes
-        for item in self._segments:
-            if not item.free and item.start < end and address < item.end:
+        segments = self._segments
+        for index in range(bisect_right(segments, address, key=_end_of), len(segments)):
+            item = segments[index]
+            if item.start >= end:
+                break
+            if not item.free:
                 return None
         return self._spot(address, size_bytes)
 
     def release(self, address: int, time: int, nodes: Nodes) -> None:
         """Free the buffer at an address; `nodes` touched it last, until `time`."""
         segments = self._segments
-        for index, item in enumerate(segments):
-            if item.start == address and not item.free:
-                segments[index] = _Segment(item.start, item.end, True, time, nodes)
-                return
-        raise AssertionError("nothing was taken here")
+        index = bisect_right(segments, address, key=_end_of)
+        item = segments[index]
+        assert item.start == address, "nothing was taken here"
+        assert not item.free, "freed twice"
+        segments[index] = _Segment(item.start, item.end, True, time, nodes)
 
     def _gaps(self, avoid: Sequence[Span]) -> list[tuple[int, int, int]]:
         """Free ranges between what is taken and what others will take, and the number of the
@@ -140,8 +153,11 @@ class Pool:
         end = address + size_bytes
         time = 0
         nodes: dict[int, None] = {}
-        for item in self._segments:
-            if item.start < end and address < item.end:
-                time = max(time, item.time)
-                nodes.update(dict.fromkeys(item.nodes))
+        segments = self._segments
+        for index in range(bisect_right(segments, address, key=_end_of), len(segments)):
+            item = segments[index]
+            if item.start >= end:
+                break
+            time = max(time, item.time)
+            nodes.update(dict.fromkeys(item.nodes))
         return Spot(address, time, tuple(nodes))

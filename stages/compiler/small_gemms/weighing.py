@@ -9,7 +9,7 @@ from stages.compiler.draft import GraphEditor
 from stages.compiler.group_prices import GroupPrices
 from stages.compiler.structure import structure
 from stages.compiler.support import engine_of
-from stages.compiler.trial import Surroundings, Trial, grouped, part_of, tried
+from stages.compiler.trial_result import Trial
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
@@ -33,6 +33,8 @@ class Weigher:
     def cycles(self, operators: Sequence[Operator], editor: GraphEditor) -> int | None:
         """The prices of operators as groups, one after the other; None where the host takes one.
         Quick, and blind to what runs side by side."""
+        from stages.compiler.trial import grouped, part_of
+
         part = grouped(part_of(operators, editor, self.spec), self.spec)
         by_name = {op.name: op for op in part.graph.operators}
         constants = frozenset(part.constants)
@@ -64,6 +66,9 @@ class Weigher:
 
     def trial(self, operators: Sequence[Operator], editor: GraphEditor) -> Trial | None:
         """What operators cost where they stand in an editor; None where they don't fit."""
+        # Loads all of emission: most networks have nothing to try.
+        from stages.compiler.trial import Surroundings, part_of, tried
+
         part = part_of(Surroundings().of(operators, editor), editor, self.spec)
         graph, constants = part.graph, frozenset(part.constants)
         key = (

@@ -32,6 +32,8 @@ def operand_boxes(
     """
     types = list(operand_types)
     match operator.kind:
+        case Kind.QUANTIZE | Kind.DEQUANTIZE:
+            boxes = [box, *_quantisation_parameters(operator, box, types[1:])]
         case Kind.CONV:
             boxes = _conv(operator, box, types, reduction)
         case Kind.CONV_TRANSPOSE:
@@ -63,8 +65,6 @@ def operand_boxes(
             boxes = [padded_source(operator, box, _shape(types, 0))]
         case Kind.RESIZE:
             boxes = [_resize(operator, box, _shape(types, 0), result.shape)]
-        case Kind.QUANTIZE | Kind.DEQUANTIZE:
-            boxes = [box, *_quantisation_parameters(operator, box, types[1:])]
         case Kind.SLICE:
             boxes = [_slice(operator, box)]
         case kind if kind.startswith("reduce_"):

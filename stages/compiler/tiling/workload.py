@@ -15,7 +15,7 @@ from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
 
-Boxes = dict[str, Box]
+Boxes = Mapping[str, Box]
 
 PARTIAL = {
     Kind.CONV: Kind.ADD,
@@ -111,13 +111,36 @@ class Workload:
         """The layout of a value."""
         return self.layouts[value]
 
+    @cached_property
+    def _backwards(self) -> tuple[tuple[Operator, list[TensorType | None], TensorType, bool], ...]:
+        """The members from the last, with the types of what each reads and makes, and whether it
+        is the seed."""
+        return tuple(
+            (
+                member,
+                [self.types[name] if name else None for name in member.inputs],
+                self.types[member.outputs[0]],
+                member is self.seed,
+            )
+            for member in reversed(self.members)
+        )
+
+    @cached_property
+    def _known_boxes(self) -> dict[tuple[Box, Span | None], Boxes]:
+        """Answers of `boxes`: tiles are priced, packed, tried and emitted, and ask each time."""
+        return {}
+
     def boxes(self, box: Box, reduction: Span | None = None) -> Boxes:
         """The box of every value of the group that a box of the result needs."""
-        found: Boxes = {self.result: box}
-        for member in reversed(self.members):
-            types = [self.types[name] if name else None for name in member.inputs]
-            result = self.types[member.outputs[0]]
-            span = reduction if member is self.seed else None
+        known = self._known_boxes.get((box, reduction))
+        if known is None:
+            known = self._known_boxes[box, reduction] = self._boxes(box, reduction)
+        return known
+
+    def _boxes(self, box: Box, reduction: Span | None) -> Boxes:
+        found = {self.result: box}
+        for member, types, result, is_seed in self._backwards:
+            span = reduction if is_seed else None
             needed = operand_boxes(member, found[member.outputs[0]], types, result, span)
             for value, part in zip(member.inputs, needed, strict=True):
                 if value and part is not None:
