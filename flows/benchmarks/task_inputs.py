@@ -240,8 +240,8 @@ def _c(random: np.random.Generator) -> str:
 def _shell(random: np.random.Generator) -> str:
     lines = ["#!/bin/bash", "set -euo pipefail", ""]
     for word in _words(random, 4, 14):
-        lines += [f'{word}="${{1:-{word}}}"', f'if [ -d "/tmp/${word}" ]; then']
-        lines += [f'  echo "removing ${word}" >&2', f'  rm -rf "/tmp/${word}"', "fi", ""]
+        lines += [f'{word}="${{1:-{word}}}"', f'if [ -d "build/${word}" ]; then']
+        lines += [f'  echo "removing ${word}" >&2', f'  rm -rf "build/${word}"', "fi", ""]
     return "\n".join(lines)
 
 
