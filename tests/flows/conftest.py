@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from flows.project.places import CACHE_VARIABLE, Project
 from flows.running.flow_server import API_VARIABLE, FlowServer
 from tests.flows.command import REPOSITORY
-from tests.flows.git_repositories import set_git_environment
+from tests.flows.git_repositories import Repository, set_git_environment
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +56,9 @@ def surroundings() -> Iterator[None]:
         patch.delenv(CACHE_VARIABLE, raising=False)
         set_git_environment(patch)
         yield
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Repository:
+    """A repository of models without a commit."""
+    return Repository.make(tmp_path / "models")

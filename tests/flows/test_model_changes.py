@@ -4,47 +4,20 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.repositories.external_data import KnownLocations, external_locations
-from flows.repositories.model_changes import ModelChanges, changes, last_change
+from flows.repositories.model_changes import changes, last_change
 from flows.repositories.model_placing import place_models
-from flows.repositories.model_repository import Mirror, RepositoryConfig
 from flows.repositories.model_tree import read_models
 from stages.errors import InputError
 from tests.flows.git_repositories import Repository, tiny_model
+from tests.flows.model_mirrors import mirror_of, summary
 
 pytestmark = pytest.mark.usefixtures("surroundings")
-
-
-@pytest.fixture
-def models(tmp_path: Path) -> Repository:
-    return Repository.make(tmp_path / "models")
-
-
-def mirror_of(models: Repository, *patterns: str, registry: str | None = None) -> Mirror:
-    config = RepositoryConfig(
-        "team", str(models.folder), "main", patterns or ("**/*.onnx",), None, registry
-    )
-    return Mirror(models.folder / ".git", config)
-
-
-def summary(found: ModelChanges) -> dict[str, object]:
-    return {
-        key: value
-        for key, value in {
-            "added": list(found.added),
-            "changed": list(found.changed),
-            "renamed": dict(found.renamed),
-            "deleted": list(found.deleted),
-        }.items()
-        if value
-    }
 
 
 def test_the_first_commit_adds_everything(models: Repository) -> None:
@@ -134,99 +107,6 @@ def test_external_data_that_cannot_be_had(models: Repository, location: str) -> 
     assert set(failed) == {"net"}
 
 
-REGISTRY = """\
-small: {path: nets/net.onnx, bindings: {N: 1}, samples: {file: ../data/in.npz}}
-large:
-  source: {path: nets/net.onnx}
-  bindings: {N: 8}
-  quantization: q.yaml
-  licence: MIT
-alone: {bindings: {N: 2}}
-"""
-
-
-def _with_registry(models: Repository) -> None:
-    models.write("about/nets/net.onnx", tiny_model(1)[0])
-    models.write("x/alone.onnx", tiny_model(2)[0])
-    models.write("about/models.yaml", REGISTRY)
-    models.write("about/q.yaml", "version: 1\n")
-    models.write("data/in.npz", b"npz")
-
-
-def test_inputs_that_a_quantisation_file_names_are_part_of_the_model(models: Repository) -> None:
-    _with_registry(models)
-    models.write("about/q.yaml", "calibration: {data: c.npz}\naccuracy: {data: samples}\n")
-    models.write("about/c.npz", b"npz")
-    first = models.commit()
-    mirror = mirror_of(models, registry="about/models.yaml")
-    tree = read_models(mirror, first)
-    placed, _ = place_models(mirror, tree.models.values(), models.folder / ".git/placed")
-    assert (placed["large"] / "quantization/c.npz").read_bytes() == b"npz"
-    models.write("about/c.npz", b"npz 2")
-    second = models.commit()
-    assert summary(changes(mirror, first, second)) == {"changed": ["large"]}
-    models.write("about/q.yaml", "calibration: {data: missing.npz}\n")
-    defect = read_models(mirror, models.commit()).models["large"].defect
-    assert defect is not None
-    assert "about/missing.npz" in defect.problem
-    assert "about/q.yaml" in defect.where
-
-
-def test_the_registry_names_describes_and_is_part_of_the_model(models: Repository) -> None:
-    _with_registry(models)
-    first = models.commit()
-    mirror = mirror_of(models, registry="about/models.yaml")
-    tree = read_models(mirror, first)
-    assert {name: model.path for name, model in tree.models.items()} == {
-        "alone": "x/alone.onnx",
-        "large": "about/nets/net.onnx",
-        "small": "about/nets/net.onnx",
-    }
-    placed, _ = place_models(mirror, tree.models.values(), models.folder / ".git/placed")
-    assert (placed["small"] / "samples/in.npz").read_bytes() == b"npz"
-    assert (placed["large"] / "quantization/q.yaml").read_text() == "version: 1\n"
-    assert (placed["large"] / "model.yaml").read_text() == (
-        "licence: MIT\nsource:\n  path: net.onnx\nbindings:\n  N: 8\n"
-        "quantization: quantization/q.yaml\n"
-    )
-    models.write("data/in.npz", b"npz 2")
-    second = models.commit()
-    assert summary(changes(mirror, first, second)) == {"changed": ["small"]}
-    models.write("about/models.yaml", REGISTRY.replace("N: 2", "N: 3"))
-    third = models.commit()
-    assert summary(changes(mirror, second, third)) == {"changed": ["alone"]}
-    models.write("about/models.yaml", REGISTRY.replace("large:", "huge:"))
-    fourth = models.commit()
-    assert summary(changes(mirror, second, fourth)) == {"renamed": {"huge": "large"}}
-    models.write("about/q.yaml", "version: 2\n")
-    assert summary(changes(mirror, fourth, models.commit())) == {"changed": ["huge"]}
-
-
-def test_a_registry_that_names_what_is_not_there(models: Repository) -> None:
-    models.write("models.yaml", "ghost: {path: ghost.onnx}\nspirit: {}\n")
-    models.write("net.onnx", tiny_model(1)[0])
-    head = models.commit()
-    tree = read_models(mirror_of(models, registry="models.yaml"), head)
-    assert set(tree.models) == {"net"}
-    assert len(tree.remarks) == 2
-    absent = read_models(mirror_of(models, registry="nowhere.yaml"), head)
-    assert "'nowhere.yaml' isn't in this commit" in absent.remarks[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [("net: {pth: a}", "net.pth"), ("a: [", "line 1"), ("'a b': {}", "a b"), ("- 1", "(top)"),
-     ("net: {bindings: {N: 0}}", "net.bindings.N")],
-)  # fmt: skip
-def test_a_wrong_registry(models: Repository, text: str, where: str) -> None:
-    models.write("models.yaml", text)
-    models.write("net.onnx", tiny_model(1)[0])
-    with pytest.raises(InputError) as caught:
-        read_models(mirror_of(models, registry="models.yaml"), models.commit())
-    assert where in caught.value.where
-    assert "models.yaml in team at" in caught.value.where
-
-
 def test_two_models_of_one_name(models: Repository) -> None:
     models.write("a/net.onnx", tiny_model(1)[0])
     models.write("b/net.onnx", tiny_model(2)[0])
@@ -301,85 +181,6 @@ def test_merge_commits_and_the_commit_that_changed_a_model(models: Repository) -
     assert summary(found) == {"changed": ["a", "b"]}
     assert last_change(mirror_of(models), base, head, found.models["a"]) == on_side
     assert last_change(mirror_of(models), None, head, found.models["b"]) == on_main
-
-
-def test_links_and_lfs_pointers_are_that_models_own_trouble(
-    models: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda _name: None)
-    models.write("sound.onnx", tiny_model(1)[0])
-    (models.folder / "link.onnx").symlink_to("sound.onnx")
-    models.write("large.onnx", _POINTER)
-    content, _ = tiny_model(3, "large.data")
-    models.write("half.onnx", content)
-    models.write("large.data", _POINTER)
-    tree = read_models(mirror_of(models), models.commit())
-    placed, failed = place_models(mirror_of(models), tree.models.values(), models.folder / ".git/p")
-    assert set(placed) == {"sound"}
-    assert "symbolic link" in failed["link"].problem
-    for name, path in (("large", "large.onnx"), ("half", "large.data")):
-        assert "Git LFS pointer" in failed[name].problem
-        assert "install git-lfs" in failed[name].hint
-        assert path in failed[name].where
-
-
-_POINTER = (
-    "version https://git-lfs.github.com/spec/v1\n"
-    "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
-)
-
-
-def test_lfs_pointers_are_smudged_where_git_lfs_is(
-    models: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content, data = tiny_model(3, "w.bin")
-    (tmp_path / "real.onnx").write_bytes(content)
-    tool = tmp_path / "bin/git-lfs"
-    tool.parent.mkdir()
-    tool.write_text(f'#!/bin/sh\n[ "$1" = smudge ] && cat >/dev/null && cat {tmp_path}/real.onnx\n')
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
-    models.write("net.onnx", _POINTER)
-    models.write("w.bin", data)
-    tree = read_models(mirror_of(models), models.commit())
-    placed, failed = place_models(mirror_of(models), tree.models.values(), models.folder / ".git/p")
-    assert failed == {}
-    assert (placed["net"] / "net.onnx").read_bytes() == content
-    assert (placed["net"] / "w.bin").read_bytes() == data
-    tool.write_text("#!/bin/sh\necho 'batch response: gone' >&2\nexit 2\n")
-    (models.folder / ".git/p/net/.placed").unlink()
-    _, failed = place_models(mirror_of(models), tree.models.values(), models.folder / ".git/p")
-    assert "batch response: gone" in failed["net"].problem
-
-
-def test_placing_again_writes_nothing_and_drops_what_is_not_wanted(models: Repository) -> None:
-    models.write("a.onnx", tiny_model(1)[0])
-    models.write("b.onnx", tiny_model(2)[0])
-    mirror = mirror_of(models)
-    tree = read_models(mirror, models.commit())
-    home = models.folder / ".git/placed"
-    placed, _ = place_models(mirror, tree.models.values(), home)
-    before = (placed["a"] / "a.onnx").stat().st_mtime_ns
-    placed, _ = place_models(mirror, [tree.models["a"]], home)
-    assert (placed["a"] / "a.onnx").stat().st_mtime_ns == before
-    assert [path.name for path in home.iterdir()] == ["a"]
-
-
-def test_locations_across_pieces_and_kept(tmp_path: Path) -> None:
-    content, _ = tiny_model(1, "w.bin")
-    for size in (1, 7, len(content)):
-        pieces = [content[at : at + size] for at in range(0, len(content), size)]
-        assert external_locations(pieces) == ("w.bin",)
-    assert external_locations([b"no ONNX at all \n\x08location"]) == ()
-    known = KnownLocations(tmp_path / "known.json")
-    assert known.of("1234", [content]) == ("w.bin",)
-    known.save()
-
-    def unread() -> Iterator[bytes]:
-        pytest.fail("read again")
-        yield b""
-
-    assert KnownLocations(tmp_path / "known.json").of("1234", unread()) == ("w.bin",)
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e f", "nü"])
