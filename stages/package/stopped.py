@@ -16,12 +16,13 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from stages.errors import InputError
+from stages.errors import InputError, PackageError
 from stages.package.digest import load_hashed
 from stages.package.explanation_file import print_explanation, read_explanation
 from stages.package.folder import replace_folder, write_file
+from stages.package.json_door import Piece, malformed
 from stages.package.manifest import CONSTANTS, EXPLANATION, RECIPE, STOPPED, FileFacts
 from stages.plan.tensor_file import read_tensors, write_tensors
 from stages.recipe.decisions import Recipe
@@ -58,9 +59,7 @@ class Stopped:
     is_edited: bool = False
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
-
+class _Document(Piece):
     after: str
     recipe_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     structure_sha256: str
@@ -100,25 +99,22 @@ def read_stopped(file: Path) -> Stopped:
     """The recipe in a text file (or in the folder's own), with what lies beside it.
 
     Raises:
-        InputError: there is no such file, something is missing beside it, or the text is no recipe:
-            the error shows line, column and the line.
+        InputError: there is no such file, something is missing or broken beside it, or the text is
+            no recipe: the error shows line, column and the line.
     """
     path = file / RECIPE if file.is_dir() else file
     folder = path.parent
     text, facts = _loaded(path)
     said, _ = _loaded(folder / STOPPED)
-    try:
-        document = _Document.model_validate_json(said.tobytes())
-    except ValidationError as error:
-        raise InputError(
-            f"{STOPPED} isn't in the form: {error.errors()[0]['msg']}",
-            where=str(folder),
-            hint=_STOP,
-        ) from error
-    recipe = _parsed(text.tobytes(), path)
     data, _ = _loaded(folder / CONSTANTS)
-    tensors = read_tensors(data, str(folder / CONSTANTS)).tensors
     reasons, _ = _loaded(folder / EXPLANATION)
+    recipe = _parsed(text.tobytes(), path)
+    try:
+        document = _document(said.tobytes(), str(folder / STOPPED))
+        tensors = read_tensors(data, str(folder / CONSTANTS)).tensors
+        weighed = read_explanation(reasons.tobytes(), str(folder / EXPLANATION))
+    except PackageError as error:
+        raise InputError(error.problem, where=error.where, hint=_STOP) from error
     return Stopped(
         StoppedFacts(
             document.after,
@@ -129,9 +125,16 @@ def read_stopped(file: Path) -> Stopped:
         ),
         recipe,
         {name: tensors[name] for name in recipe.graph.constants if name in tensors},
-        read_explanation(reasons.tobytes(), str(folder / EXPLANATION)),
+        weighed,
         facts.sha256 != document.recipe_sha256,
     )
+
+
+def _document(data: bytes, where: str) -> _Document:
+    try:
+        return _Document.model_validate_json(data)
+    except ValidationError as error:
+        raise malformed(STOPPED, error, where, _STOP) from error
 
 
 def _parsed(data: bytes, path: Path) -> Recipe:

@@ -158,3 +158,22 @@ def test_the_engines_of_the_text_are_those_of_the_package(folder: Path, tmp_path
         str(group.engine) for group in recipe.groups
     ]
     assert any(group.engine is Engine.TENSOR_CORE for group in recipe.groups)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("constants.safetensors", b"\x08", "safetensors"),
+        ("explanation.json", b"[{}]", "explanation isn't in the form: 0.subject: Field required"),
+        ("stopped.json", b'{"after": 3}', "isn't in the form: after: "),
+    ],
+)
+def test_what_is_broken_beside_the_text_is_named(
+    name: str, content: bytes, problem: str, folder: Path, tmp_path: Path
+) -> None:
+    text = stop(folder, tmp_path / "stopped", "fuse")
+    text.with_name(name).write_bytes(content)
+    with pytest.raises(InputError, match=problem) as caught:
+        go_on(folder, tmp_path / "package", text)
+    assert caught.value.where == str(text.with_name(name))
+    assert "--stop-after" in caught.value.hint
