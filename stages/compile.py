@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -105,8 +105,7 @@ def compile_model(
         PackageError: the package to use again is none.
     """
     watch = Stopwatch.start()
-    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
-    inputs = inputs.planned(cascading)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, cascading, lora)
     contents, how = _contents(inputs, reuse)
     environment = observe_environment(watch, code_digest())
     written = write_contents(package_dir, contents, _manifest(inputs), environment)
@@ -129,6 +128,7 @@ def compile_until(
     quantization: Path | None,
     stop_after: str,
     start_from: Path | None = None,
+    cascading: Cascading = Cascading.ON,
     lora: Lora = Lora.KEEP,
 ) -> None:
     """Compile as far as a pass, and write the recipe as text, with what going on from it needs.
@@ -138,9 +138,9 @@ def compile_until(
         HardwareSpecError: the spec is wrong.
         CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
-    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, cascading, lora)
     progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
-    write_stopped(out_dir, stopped(progress))
+    write_stopped(out_dir, stopped(progress, inputs.then))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +155,13 @@ class _Inputs:
     first: tuple[Pass, ...]
     then: tuple[Pass, ...]
 
-    def planned(self, cascading: Cascading) -> _Inputs:
-        """The same with this option. The structure of decisions that have begun says that cascades
-        are on: without them nothing is kept under it."""
-        progress = self.progress
-        structure = progress.structure_sha256 if cascading is Cascading.ON else ""
-        changed = replace(progress, cascading=cascading, structure_sha256=structure)
-        return replace(self, progress=changed)
-
 
 def _read(
     normalized_dir: Path,
     hardware: Path,
     quantization: Path | None,
     start_from: Path | None,
+    cascading: Cascading,
     lora: Lora,
 ) -> _Inputs:
     spec = load_spec(hardware)
@@ -184,10 +177,11 @@ def _read(
     if quantization is not None:
         subject = Subject(model_path, graph, constants, spec, samples_path, sample)
         decided = decide(load_settings(quantization, graph), subject)
-    progress = begin(graph, constants, spec)
     first, then = rewrites(decided.quantization, sample, lora), decisions()
-    if start_from is not None:
-        progress = resumed(read_stopped(start_from), (*first, *then), spec)
+    if start_from is None:
+        progress = begin(graph, constants, spec, cascading)
+    else:
+        progress = resumed(read_stopped(start_from), first, then, spec, cascading)
     return _Inputs(spec, facts, quantization, decided, progress, first, then)
 
 

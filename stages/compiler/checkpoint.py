@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft, Pass
 from stages.compiler.progress import Progress, begin_decisions, decide, in_text_order, rewrite
 from stages.compiler.support import CONTRACTIONS
@@ -56,7 +57,7 @@ def run_to(
     """
     names = [step.name for step in (*first, *then)]
     done = names.index(progress.after) + 1 if progress.after else 0
-    check_pass(stop_after, names[done:], "--stop-after")
+    _check_pass(stop_after, names[done:], "--stop-after")
     stop = names.index(stop_after) + 1
     if stop <= len(first):
         return rewrite(progress, first[done:stop], spec)
@@ -65,7 +66,7 @@ def run_to(
     return decide(progress, left[: len(left) - (len(names) - stop)], spec)
 
 
-def check_pass(name: str, names: Sequence[str], where: str) -> None:
+def _check_pass(name: str, names: Sequence[str], where: str) -> None:
     """Refuse what is no pass of this compile.
 
     Raises:
@@ -75,52 +76,68 @@ def check_pass(name: str, names: Sequence[str], where: str) -> None:
         raise InputError(
             f"there is no pass {name!r} here",
             where=where,
-            hint=f"the passes, in order: {', '.join(names)}",
+            hint=f"the passes, in order: {', '.join(names)}" if names else "none is left",
         )
 
 
-def stopped(progress: Progress) -> Stopped:
-    """What goes to the files where a compile stops."""
+def stopped(progress: Progress, then: Sequence[Pass]) -> Stopped:
+    """What goes to the files where a compile stops, whose decisions are the passes `then`."""
     whole = progress.whole
-    begun = bool(progress.structure_sha256)
+    begun = _have_begun(progress.after, then)
     facts = StoppedFacts(
         progress.after,
         progress.structure_sha256,
         progress.draft.recipe.notes if begun else (),
         len(progress.draft.weighed) if begun else 0,
         progress.sources,
+        progress.cascading.value,
     )
     return Stopped(facts, whole.recipe, whole.constants, whole.weighed)
 
 
-def resumed(found: Stopped, steps: Sequence[Pass], spec: HardwareSpec) -> Progress:
-    """Where a stopped compile of these passes goes on.
+def _have_begun(after: str, then: Sequence[Pass]) -> bool:
+    return after in [step.name for step in then]
+
+
+def resumed(
+    found: Stopped,
+    first: Sequence[Pass],
+    then: Sequence[Pass],
+    spec: HardwareSpec,
+    cascading: Cascading,
+) -> Progress:
+    """Where a stopped compile goes on, of the rewrites `first` and the decisions `then`.
 
     What a hand changed is noted in the recipe, and checked: what the text breaks is an error at the
-    operator. Decisions that a hand changed don't follow from their structure any more, so nothing
-    can be used again of them.
+    operator. Decisions that a hand changed, or that were begun with another `cascading`, don't
+    follow from their structure any more, so nothing can be used again of them.
 
     Raises:
         InputError: the recipe is for another device, breaks a rule, or was stopped after a pass
             that this compile doesn't have.
     """
-    check_pass(found.facts.after, [step.name for step in steps], "stopped.json")
+    _check_pass(found.facts.after, [step.name for step in (*first, *then)], "stopped.json")
     _check(found, spec)
     facts, recipe = found.facts, found.recipe
-    begun = bool(facts.structure_sha256)
     own = facts.notes
     if found.is_edited:
         notes = (*recipe.notes, f"edited by hand after {facts.after}")
         recipe = replace(recipe, notes=notes)
     whole = in_text_order(Draft(recipe, found.constants, found.weighed))
-    if not begun:
-        return Progress(whole, facts.after)
+    if not _have_begun(facts.after, then):
+        return Progress(whole, facts.after, cascading=cascading)
     split = len(found.weighed) - facts.weighed_count
     bare = replace(whole, recipe=replace(whole.recipe, notes=own), weighed=found.weighed[split:])
     others = tuple(note for note in recipe.notes if note not in own)
-    structure = "" if found.is_edited else facts.structure_sha256
+    follows = not found.is_edited and facts.cascades == cascading.value
     return Progress(
-        bare, facts.after, structure, others, found.weighed[:split], dict(facts.sources)
+        bare,
+        facts.after,
+        facts.structure_sha256 if follows else "",
+        others,
+        found.weighed[:split],
+        dict(facts.sources),
+        cascading,
     )
 
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,8 @@ class StoppedFacts:
     """What `stopped.json` holds.
 
     `after` is the last pass. `structure_sha256`, `notes`, `weighed_count` and `sources` are those
-    of the decisions made so far (see `DecidedFacts`), empty where none was.
+    of the decisions made so far (see `DecidedFacts`), empty where none was. `cascades` is the
+    option that they were made with (see `Manifest`).
     """
 
     after: str
@@ -46,6 +47,7 @@ class StoppedFacts:
     notes: tuple[str, ...] = ()
     weighed_count: int = 0
     sources: Mapping[str, str] = field(default_factory=dict)
+    cascades: str = "on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class _Document(Piece):
     notes: list[str]
     weighed_count: Annotated[int, Field(ge=0)]
     sources: dict[str, str]
+    cascades: Literal["on", "off"]
 
 
 def write_stopped(folder: Path, stopped: Stopped) -> None:
@@ -90,6 +93,7 @@ def _fill(fresh: Path, stopped: Stopped) -> None:
         "notes": stopped.facts.notes,
         "weighed_count": stopped.facts.weighed_count,
         "sources": dict(sorted(stopped.facts.sources.items())),
+        "cascades": stopped.facts.cascades,
     }
     said = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
     write_file(fresh / STOPPED, lambda sink: sink.write(said))
@@ -122,6 +126,7 @@ def read_stopped(file: Path) -> Stopped:
             tuple(document.notes),
             document.weighed_count,
             document.sources,
+            document.cascades,
         ),
         recipe,
         {name: tensors[name] for name in recipe.graph.constants if name in tensors},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from stages.compile import Reuse, compile_model, compile_until
+from stages.compiler.cascading import Cascading
 from stages.compiler.pipeline import passes
 from stages.errors import InputError
 from stages.package import read_package
@@ -104,6 +106,40 @@ def test_decisions_of_an_edited_order_are_no_ones_but_this_packages(
     assert not (tmp_path / "store").exists()
     decisions = json.loads((tmp_path / "edited/decisions.json").read_bytes())
     assert decisions["structure_sha256"] == ""
+
+
+def test_edited_decisions_may_stop_again(folder: Path, tmp_path: Path) -> None:
+    text = stop(folder, tmp_path / "stopped", "order")
+    text.write_text(text.read_text() + "# looked at\n")
+    at_once = go_on(folder, tmp_path / "package", text)
+    again = stop(folder, tmp_path / "again", "layout", text)
+    in_steps = go_on(folder, tmp_path / "other", again)
+    assert package_bytes(in_steps) == package_bytes(at_once)
+
+
+@pytest.mark.parametrize("after", ["fuse", "order"])
+def test_without_cascades_it_is_the_same(after: str, folder: Path, tmp_path: Path) -> None:
+    off = partial(compile_model, folder, SPEC, quantization=None, cascading=Cascading.OFF)
+    stopped = tmp_path / "stopped"
+    off(tmp_path / "cold")
+    compile_until(
+        folder, SPEC, stopped, quantization=None, stop_after=after, cascading=Cascading.OFF
+    )
+    off(tmp_path / "warm", start_from=stopped)
+    assert package_bytes(tmp_path / "warm") == package_bytes(tmp_path / "cold")
+
+
+def test_decisions_begun_with_another_option_are_no_ones_but_this_packages(
+    folder: Path, tmp_path: Path
+) -> None:
+    for after, structure_is_known in (("fuse", True), ("order", False)):
+        text = stop(folder, tmp_path / after, after)
+        package = tmp_path / f"{after}.off"
+        compile_model(
+            folder, SPEC, package, quantization=None, start_from=text, cascading=Cascading.OFF
+        )
+        decisions = json.loads((package / "decisions.json").read_bytes())
+        assert bool(decisions["structure_sha256"]) is structure_is_known
 
 
 @pytest.mark.parametrize(
