@@ -64,8 +64,8 @@ class Reuse:
 class CompileReport:
     """What was made: `groups` of which `fallbacks` run on the host, `instructions` of the plan,
     its jitter-free `cycles`, and the hash of the package. `reused` says where the decisions come
-    from where they weren't made, or why they couldn't be used or kept; `environment` is the machine
-    while it worked."""
+    from where they weren't made, or why they couldn't be used or kept; `notes` are the recipe's;
+    `environment` is the machine while it worked."""
 
     groups: int
     fallbacks: int
@@ -73,6 +73,7 @@ class CompileReport:
     cycles: int
     package_sha256: str
     reused: str
+    notes: tuple[str, ...]
     environment: CompileEnvironment
 
 
@@ -116,6 +117,7 @@ def compile_model(
         cycles=contents.decided.cycles,
         package_sha256=written.package_sha256,
         reused=how,
+        notes=contents.recipe.notes,
         environment=environment,
     )
 
@@ -190,8 +192,8 @@ def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
     spec = inputs.spec
     progress = rewritten(inputs.progress, inputs.first, spec)
     left = undecided(progress, inputs.then)
-    whole = len(left) == len(inputs.then)
-    found, how = _find(reuse, progress.structure_sha256) if whole else (None, "")
+    begun = len(left) < len(inputs.then)
+    found, said = _find(reuse, "" if begun else progress.structure_sha256)
     if found is not None:
         draft = reused(progress, found)
         facts, plan = found.facts, found.plan
@@ -200,33 +202,38 @@ def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
         draft = decided.progress.whole
         facts, plan = facts_of(decided, spec), plan_files(decided.plan)
         if reuse.store is not None and facts.structure_sha256:
-            how = keep_stored(reuse.store, to_store(decided, facts, plan)) or how
+            said.append(keep_stored(reuse.store, to_store(decided, facts, plan)))
     weights = pack(facts.packings, draft.constants, draft.recipe.layout)
-    return Contents(draft.recipe, plan, weights, draft.constants, draft.weighed, facts), how
+    contents = Contents(draft.recipe, plan, weights, draft.constants, draft.weighed, facts)
+    return contents, "; ".join(filter(None, said))
 
 
-def _find(reuse: Reuse, structure_sha256: str) -> tuple[StoredDecisions | None, str]:
-    """Old decisions for a structure, and where they were found or why they weren't."""
-    how = ""
-    if not structure_sha256:
-        return None, how
+def _find(reuse: Reuse, structure_sha256: str) -> tuple[StoredDecisions | None, list[str]]:
+    """Old decisions for a structure (empty: some are made already), and where they were found or
+    why they weren't."""
+    said = list[str]()
     if reuse.package is not None:
         found = read_stored(reuse.package)
-        code = read_code(reuse.package)
-        if found.facts.structure_sha256 != structure_sha256:
-            how = (
-                f"nothing of {reuse.package} can be used again: its structure is another (graph, "
-                "hardware spec, quantisation or compiler)"
-            )
-        elif code and code != code_digest():
-            how = f"nothing of {reuse.package} can be used again: another compiler made it"
-        else:
-            return found, f"decisions of {reuse.package} used again"
-    if reuse.store is not None:
+        obstacle = _obstacle(found, read_code(reuse.package), structure_sha256)
+        if not obstacle:
+            return found, [f"decisions of {reuse.package} used again"]
+        said.append(f"nothing of {reuse.package} can be used again: {obstacle}")
+    if reuse.store is not None and structure_sha256:
         kept = find_stored(reuse.store, structure_sha256)
         if kept is not None:
-            return kept, "decisions for the same structure used again"
-    return None, how
+            return kept, [*said, "decisions for the same structure used again"]
+    return None, said
+
+
+def _obstacle(found: StoredDecisions, code_sha256: str, structure_sha256: str) -> str:
+    """Why a package's decisions can't be used again; empty where they can."""
+    if not structure_sha256:
+        return "some decisions are made already"
+    if found.facts.structure_sha256 != structure_sha256:
+        return "its structure is another (graph, hardware spec, quantisation, options or compiler)"
+    if code_sha256 and code_sha256 != code_digest():
+        return "another compiler made it"
+    return ""
 
 
 def _manifest(inputs: _Inputs) -> Manifest:
