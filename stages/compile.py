@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,7 @@ from stages.version import COMPILER_VERSION
 
 MODEL_FILE = "model.onnx"
 SAMPLES_FILE = "samples.npz"
+_MODEL, _QUANTIZATION = "model", "quantisation file"  # among digests
 
 __all__ = ["CompileReport", "Reuse", "compile_model", "compile_until"]
 
@@ -142,17 +144,17 @@ def compile_until(
     """
     inputs = _read(normalized_dir, hardware, quantization, start_from, cascading, lora)
     progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
-    write_stopped(out_dir, stopped(progress, inputs.then))
+    write_stopped(out_dir, stopped(progress, inputs.then, inputs.digests))
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What was read; `progress` is where the compile begins."""
+    """What was read, with the digests that the manifest names; `progress` is where the compile
+    begins."""
 
     spec: HardwareSpec
-    model: FileFacts
-    quantization: Path | None
-    decided: Decided
+    digests: Mapping[str, str]
+    quantization_data_sha256: Mapping[str, str]
     progress: Progress
     first: tuple[Pass, ...]
     then: tuple[Pass, ...]
@@ -175,16 +177,19 @@ def _read(
     samples = load_samples(samples_path)
     sample = samples[0] if samples else None
     quantization = quantization or _own_quantization(normalized_dir)
-    decided = Decided()
+    decided, digests = Decided(), {_MODEL: facts.sha256, "hardware spec": spec.digest}
     if quantization is not None:
         subject = Subject(model_path, graph, constants, spec, samples_path, sample)
         decided = decide(load_settings(quantization, graph), subject)
+        digests[_QUANTIZATION] = file_facts(quantization).sha256
+        digests |= {f"inputs for {key}": value for key, value in decided.data_sha256.items()}
     first, then = rewrites(decided.quantization, sample, lora), decisions()
     if start_from is None:
         progress = begin(graph, constants, spec, cascading)
     else:
-        progress = resumed(read_stopped(start_from), first, then, spec, cascading)
-    return _Inputs(spec, facts, quantization, decided, progress, first, then)
+        found = read_stopped(start_from)
+        progress = resumed(found, digests, first, then, spec, cascading)
+    return _Inputs(spec, digests, decided.data_sha256, progress, first, then)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
@@ -237,16 +242,16 @@ def _obstacle(found: StoredDecisions, code_sha256: str, structure_sha256: str) -
 
 
 def _manifest(inputs: _Inputs) -> Manifest:
-    spec, quantization = inputs.spec, inputs.quantization
+    spec = inputs.spec
     return Manifest(
         model=inputs.progress.draft.graph.name,
-        model_sha256=inputs.model.sha256,
+        model_sha256=inputs.digests[_MODEL],
         hardware=spec.name,
         hardware_version=spec.version,
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
-        quantization_sha256=file_facts(quantization).sha256 if quantization else None,
-        quantization_data_sha256=inputs.decided.data_sha256,
+        quantization_sha256=inputs.digests.get(_QUANTIZATION),
+        quantization_data_sha256=inputs.quantization_data_sha256,
         cascades=inputs.progress.cascading.value,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from stages.compiler.support import CONTRACTIONS
 from stages.errors import InputError
 from stages.hardware.spec import HardwareSpec
 from stages.package.stopped import Stopped, StoppedFacts
+from stages.package.store import code_digest
 from stages.recipe.decisions import Engine, Recipe
 from stages.recipe.kinds import Kind
 from stages.recipe.printer import print_group
@@ -80,8 +81,9 @@ def _check_pass(name: str, names: Sequence[str], where: str) -> None:
         )
 
 
-def stopped(progress: Progress, then: Sequence[Pass]) -> Stopped:
-    """What goes to the files where a compile stops, whose decisions are the passes `then`."""
+def stopped(progress: Progress, then: Sequence[Pass], inputs: Mapping[str, str]) -> Stopped:
+    """What goes to the files where a compile of these `inputs` (their digests by name) stops, whose
+    decisions are the passes `then`."""
     whole = progress.whole
     begun = _have_begun(progress.after, then)
     facts = StoppedFacts(
@@ -91,8 +93,9 @@ def stopped(progress: Progress, then: Sequence[Pass]) -> Stopped:
         len(progress.draft.weighed) if begun else 0,
         progress.sources,
         progress.cascading.value,
+        code_digest(),
     )
-    return Stopped(facts, whole.recipe, whole.constants, whole.weighed)
+    return Stopped(facts, whole.recipe, whole.constants, whole.weighed, inputs)
 
 
 def _have_begun(after: str, then: Sequence[Pass]) -> bool:
@@ -101,23 +104,26 @@ def _have_begun(after: str, then: Sequence[Pass]) -> bool:
 
 def resumed(
     found: Stopped,
+    inputs: Mapping[str, str],
     first: Sequence[Pass],
     then: Sequence[Pass],
     spec: HardwareSpec,
     cascading: Cascading,
 ) -> Progress:
-    """Where a stopped compile goes on, of the rewrites `first` and the decisions `then`.
+    """Where a stopped compile of these `inputs` (their digests by name) goes on, of the rewrites
+    `first` and the decisions `then`.
 
     What a hand changed is noted in the recipe, and checked: what the text breaks is an error at the
-    operator. Decisions that a hand changed, or that were begun with another `cascading`, don't
-    follow from their structure any more, so nothing can be used again of them.
+    operator. Decisions that a hand changed, or that were begun with another `cascading` or by other
+    code, don't follow from their structure any more, so nothing can be used again of them.
 
     Raises:
-        InputError: the recipe is for another device, breaks a rule, or was stopped after a pass
-            that this compile doesn't have.
+        InputError: the recipe is for another device, was begun from another input, breaks a rule,
+            or was stopped after a pass that this compile doesn't have.
     """
     _check_pass(found.facts.after, [step.name for step in (*first, *then)], "stopped.json")
     _check(found, spec)
+    _check_inputs(found.inputs, inputs)
     facts, recipe = found.facts, found.recipe
     own = facts.notes
     if found.is_edited:
@@ -129,7 +135,8 @@ def resumed(
     split = len(found.weighed) - facts.weighed_count
     bare = replace(whole, recipe=replace(whole.recipe, notes=own), weighed=found.weighed[split:])
     others = tuple(note for note in recipe.notes if note not in own)
-    follows = not found.is_edited and facts.cascades == cascading.value
+    decided_so = (facts.cascades, facts.code_sha256) == (cascading.value, code_digest())
+    follows = decided_so and not found.is_edited
     return Progress(
         bare,
         facts.after,
@@ -156,6 +163,16 @@ def _check(found: Stopped, spec: HardwareSpec) -> None:
             _check_engines(found.recipe, spec)
     except IllegalRecipeError as error:
         raise InputError(error.problem, where=error.where, hint=error.hint) from error
+
+
+def _check_inputs(found: Mapping[str, str], given: Mapping[str, str]) -> None:
+    names = [name for name in {**found, **given} if found.get(name) != given.get(name)]
+    if names:
+        raise InputError(
+            f"the stopped compile was begun from another {', '.join(names)}",
+            where="stopped.json",
+            hint="give what it was begun from, or begin again",
+        )
 
 
 def _check_engines(recipe: Recipe, spec: HardwareSpec) -> None:

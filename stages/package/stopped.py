@@ -39,7 +39,8 @@ class StoppedFacts:
 
     `after` is the last pass. `structure_sha256`, `notes`, `weighed_count` and `sources` are those
     of the decisions made so far (see `DecidedFacts`), empty where none was. `cascades` is the
-    option that they were made with (see `Manifest`).
+    option that they were made with (see `Manifest`), `code_sha256` the digest of the code that made
+    them.
     """
 
     after: str
@@ -48,16 +49,19 @@ class StoppedFacts:
     weighed_count: int = 0
     sources: Mapping[str, str] = field(default_factory=dict)
     cascades: str = "on"
+    code_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A recipe in the making. `is_edited` says whether its text was changed since."""
+    """A recipe in the making. `inputs` are the SHA-256 digests of what it was begun from, by name
+    (`model`, `hardware spec`, ...). `is_edited` says whether its text was changed since."""
 
     facts: StoppedFacts
     recipe: Recipe
     constants: Mapping[str, Array]
     weighed: tuple[Weighed, ...]
+    inputs: Mapping[str, str] = field(default_factory=dict)
     is_edited: bool = False
 
 
@@ -69,6 +73,8 @@ class _Document(Piece):
     weighed_count: Annotated[int, Field(ge=0)]
     sources: dict[str, str]
     cascades: Literal["on", "off"]
+    code_sha256: str
+    inputs: dict[str, str]
 
 
 def write_stopped(folder: Path, stopped: Stopped) -> None:
@@ -94,6 +100,8 @@ def _fill(fresh: Path, stopped: Stopped) -> None:
         "weighed_count": stopped.facts.weighed_count,
         "sources": dict(sorted(stopped.facts.sources.items())),
         "cascades": stopped.facts.cascades,
+        "code_sha256": stopped.facts.code_sha256,
+        "inputs": dict(sorted(stopped.inputs.items())),
     }
     said = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
     write_file(fresh / STOPPED, lambda sink: sink.write(said))
@@ -127,10 +135,12 @@ def read_stopped(file: Path) -> Stopped:
             document.weighed_count,
             document.sources,
             document.cascades,
+            document.code_sha256,
         ),
         recipe,
         {name: tensors[name] for name in recipe.graph.constants if name in tensors},
         weighed,
+        document.inputs,
         facts.sha256 != document.recipe_sha256,
     )
 

@@ -12,7 +12,7 @@ from stages.compile import Reuse, compile_model, compile_until
 from stages.compiler.cascading import Cascading
 from stages.compiler.pipeline import passes
 from stages.errors import InputError
-from stages.package import read_package
+from stages.package import code_digest, read_package
 from stages.recipe.decisions import Engine
 from tests.compiler.campaign import model_of
 from tests.compiler.folders import package_bytes, residual_folder, save_folder
@@ -115,6 +115,28 @@ def test_edited_decisions_may_stop_again(folder: Path, tmp_path: Path) -> None:
     again = stop(folder, tmp_path / "again", "layout", text)
     in_steps = go_on(folder, tmp_path / "other", again)
     assert package_bytes(in_steps) == package_bytes(at_once)
+
+
+def test_another_model_or_spec_doesnt_go_on(folder: Path, tmp_path: Path) -> None:
+    text = stop(folder, tmp_path / "stopped", "fuse")
+    other = residual_folder(tmp_path / "other", 2)
+    with pytest.raises(InputError, match=r"was begun from another model\n"):
+        go_on(other, tmp_path / "package", text)
+    spec = tmp_path / "npu_tiny.yaml"
+    spec.write_text(SPEC.read_text() + "# changed\n")
+    with pytest.raises(InputError, match=r"was begun from another hardware spec\n"):
+        compile_model(folder, spec, tmp_path / "package", quantization=None, start_from=text)
+    assert not (tmp_path / "package").exists()
+
+
+def test_decisions_begun_by_other_code_are_no_ones_but_this_packages(
+    folder: Path, tmp_path: Path
+) -> None:
+    text = stop(folder, tmp_path / "stopped", "order")
+    said = text.with_name("stopped.json")
+    said.write_text(said.read_text().replace(code_digest(), "0" * 64))
+    go_on(folder, tmp_path / "package", text, Reuse(store=tmp_path / "store"))
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("after", ["fuse", "order"])
