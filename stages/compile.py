@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from stages.compiler.cascading import Cascading
 from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
@@ -263,15 +264,19 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
 
 def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
     """The model and its digest, from one reading."""
+    hint = "run `recipe normalize MODEL --out DIR` first"
     if not path.is_file():
-        raise InputError(
-            f"no normalised model {path.name!r} in {path.parent.name!r}",
-            where=str(path.parent),
-            hint="run `recipe normalize MODEL --out DIR` first",
-        )
+        problem = f"no normalised model {path.name!r} in {path.parent.name!r}"
+        raise InputError(problem, where=str(path.parent), hint=hint)
     model = onnx.ModelProto()
-    with mapped(path) as data:
-        facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
-        model.ParseFromString(data)
-    onnx.load_external_data_for_model(model, str(path.parent))
+    try:
+        with mapped(path) as data:
+            facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
+            model.ParseFromString(data)
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
+        problem = f"the normalised model can't be read: {error}"
+        raise InputError(problem, where=str(path), hint=hint) from error
+    if not model.HasField("graph"):
+        raise InputError("the normalised model holds no graph", where=str(path), hint=hint)
     return model, facts

@@ -118,6 +118,20 @@ def test_compile_says_what_an_option_couldnt_do(made: PairPlaces, tmp_path: Path
     check_refused(no_package, Outcome.BAD_PACKAGE, "there is no package here")
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"garbage", "can't be read: "), (b"", "holds no graph")]
+)
+def test_compile_refuses_what_is_no_model(
+    content: bytes, problem: str, made: PairPlaces, tmp_path: Path
+) -> None:
+    folder = tmp_path / "normalized"
+    shutil.copytree(made.normalized, folder)
+    (folder / "model.onnx").write_bytes(content)
+    said = recipe_inside("compile", folder, "--hardware", HARDWARE, "--out", tmp_path / "out")
+    check_refused(said, Outcome.BAD_INPUT, problem, "recipe normalize")
+    assert not (tmp_path / "out").exists()
+
+
 def refuse_package(package: Path, outcome: Outcome, *words: str, hardware: str = HARDWARE) -> None:
     """Every command that reads a package refuses it, and writes nothing."""
     out = package.parent / "refused" / "out"
