@@ -29,8 +29,8 @@ from flows.terminal.terminal import Terminal
 from stages.errors import Outcome, RecipeError
 
 _COLLECT_AFTER = (100_000, 50, 100)
-"""Objects made until cycles are looked for: a command makes many that all live to its end, and
-Python's own 700 would have them looked through again and again."""
+"""Objects made until cycles are looked for: a command makes many that all live to its end, and by
+Python's own settings (700, or 2,000 from 3.13 on) they are looked through again and again."""
 _STAGES = "One stage, on files"
 _LOOK = "Look"
 

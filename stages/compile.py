@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from stages.compiler.cascading import Cascading
 from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
@@ -47,6 +49,7 @@ from stages.version import COMPILER_VERSION
 
 MODEL_FILE = "model.onnx"
 SAMPLES_FILE = "samples.npz"
+_MODEL, _QUANTIZATION = "model", "quantisation file"  # among digests
 
 __all__ = ["CompileReport", "Reuse", "compile_model", "compile_until"]
 
@@ -64,8 +67,8 @@ class Reuse:
 class CompileReport:
     """What was made: `groups` of which `fallbacks` run on the host, `instructions` of the plan,
     its jitter-free `cycles`, and the hash of the package. `reused` says where the decisions come
-    from where they weren't made, or why they couldn't be used or kept; `environment` is the machine
-    while it worked."""
+    from where they weren't made, or why they couldn't be used or kept; `notes` are the recipe's;
+    `environment` is the machine while it worked."""
 
     groups: int
     fallbacks: int
@@ -73,6 +76,7 @@ class CompileReport:
     cycles: int
     package_sha256: str
     reused: str
+    notes: tuple[str, ...]
     environment: CompileEnvironment
 
 
@@ -105,8 +109,7 @@ def compile_model(
         PackageError: the package to use again is none.
     """
     watch = Stopwatch.start()
-    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
-    inputs = inputs.planned(cascading)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, cascading, lora)
     contents, how = _contents(inputs, reuse)
     environment = observe_environment(watch, code_digest())
     written = write_contents(package_dir, contents, _manifest(inputs), environment)
@@ -117,6 +120,7 @@ def compile_model(
         cycles=contents.decided.cycles,
         package_sha256=written.package_sha256,
         reused=how,
+        notes=contents.recipe.notes,
         environment=environment,
     )
 
@@ -129,6 +133,7 @@ def compile_until(
     quantization: Path | None,
     stop_after: str,
     start_from: Path | None = None,
+    cascading: Cascading = Cascading.ON,
     lora: Lora = Lora.KEEP,
 ) -> None:
     """Compile as far as a pass, and write the recipe as text, with what going on from it needs.
@@ -138,30 +143,22 @@ def compile_until(
         HardwareSpecError: the spec is wrong.
         CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
-    inputs = _read(normalized_dir, hardware, quantization, start_from, lora)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, cascading, lora)
     progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
-    write_stopped(out_dir, stopped(progress))
+    write_stopped(out_dir, stopped(progress, inputs.then, inputs.digests))
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What was read; `progress` is where the compile begins."""
+    """What was read, with the digests that the manifest names; `progress` is where the compile
+    begins."""
 
     spec: HardwareSpec
-    model: FileFacts
-    quantization: Path | None
-    decided: Decided
+    digests: Mapping[str, str]
+    quantization_data_sha256: Mapping[str, str]
     progress: Progress
     first: tuple[Pass, ...]
     then: tuple[Pass, ...]
-
-    def planned(self, cascading: Cascading) -> _Inputs:
-        """The same with this option. The structure of decisions that have begun says that cascades
-        are on: without them nothing is kept under it."""
-        progress = self.progress
-        structure = progress.structure_sha256 if cascading is Cascading.ON else ""
-        changed = replace(progress, cascading=cascading, structure_sha256=structure)
-        return replace(self, progress=changed)
 
 
 def _read(
@@ -169,6 +166,7 @@ def _read(
     hardware: Path,
     quantization: Path | None,
     start_from: Path | None,
+    cascading: Cascading,
     lora: Lora,
 ) -> _Inputs:
     spec = load_spec(hardware)
@@ -180,15 +178,19 @@ def _read(
     samples = load_samples(samples_path)
     sample = samples[0] if samples else None
     quantization = quantization or _own_quantization(normalized_dir)
-    decided = Decided()
+    decided, digests = Decided(), {_MODEL: facts.sha256, "hardware spec": spec.digest}
     if quantization is not None:
         subject = Subject(model_path, graph, constants, spec, samples_path, sample)
         decided = decide(load_settings(quantization, graph), subject)
-    progress = begin(graph, constants, spec)
+        digests[_QUANTIZATION] = file_facts(quantization).sha256
+        digests |= {f"inputs for {key}": value for key, value in decided.data_sha256.items()}
     first, then = rewrites(decided.quantization, sample, lora), decisions()
-    if start_from is not None:
-        progress = resumed(read_stopped(start_from), (*first, *then), spec)
-    return _Inputs(spec, facts, quantization, decided, progress, first, then)
+    if start_from is None:
+        progress = begin(graph, constants, spec, cascading)
+    else:
+        found = read_stopped(start_from)
+        progress = resumed(found, digests, first, then, spec, cascading)
+    return _Inputs(spec, digests, decided.data_sha256, progress, first, then)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
@@ -196,8 +198,8 @@ def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
     spec = inputs.spec
     progress = rewritten(inputs.progress, inputs.first, spec)
     left = undecided(progress, inputs.then)
-    whole = len(left) == len(inputs.then)
-    found, how = _find(reuse, progress.structure_sha256) if whole else (None, "")
+    begun = len(left) < len(inputs.then)
+    found, said = _find(reuse, "" if begun else progress.structure_sha256)
     if found is not None:
         draft = reused(progress, found)
         facts, plan = found.facts, found.plan
@@ -206,46 +208,51 @@ def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
         draft = decided.progress.whole
         facts, plan = facts_of(decided, spec), plan_files(decided.plan)
         if reuse.store is not None and facts.structure_sha256:
-            how = keep_stored(reuse.store, to_store(decided, facts, plan)) or how
+            said.append(keep_stored(reuse.store, to_store(decided, facts, plan)))
     weights = pack(facts.packings, draft.constants, draft.recipe.layout)
-    return Contents(draft.recipe, plan, weights, draft.constants, draft.weighed, facts), how
+    contents = Contents(draft.recipe, plan, weights, draft.constants, draft.weighed, facts)
+    return contents, "; ".join(filter(None, said))
 
 
-def _find(reuse: Reuse, structure_sha256: str) -> tuple[StoredDecisions | None, str]:
-    """Old decisions for a structure, and where they were found or why they weren't."""
-    how = ""
-    if not structure_sha256:
-        return None, how
+def _find(reuse: Reuse, structure_sha256: str) -> tuple[StoredDecisions | None, list[str]]:
+    """Old decisions for a structure (empty: some are made already), and where they were found or
+    why they weren't."""
+    said = list[str]()
     if reuse.package is not None:
         found = read_stored(reuse.package)
-        code = read_code(reuse.package)
-        if found.facts.structure_sha256 != structure_sha256:
-            how = (
-                f"nothing of {reuse.package} can be used again: its structure is another (graph, "
-                "hardware spec, quantisation or compiler)"
-            )
-        elif code and code != code_digest():
-            how = f"nothing of {reuse.package} can be used again: another compiler made it"
-        else:
-            return found, f"decisions of {reuse.package} used again"
-    if reuse.store is not None:
+        obstacle = _obstacle(found, read_code(reuse.package), structure_sha256)
+        if not obstacle:
+            return found, [f"decisions of {reuse.package} used again"]
+        said.append(f"nothing of {reuse.package} can be used again: {obstacle}")
+    if reuse.store is not None and structure_sha256:
         kept = find_stored(reuse.store, structure_sha256)
         if kept is not None:
-            return kept, "decisions for the same structure used again"
-    return None, how
+            return kept, [*said, "decisions for the same structure used again"]
+    return None, said
+
+
+def _obstacle(found: StoredDecisions, code_sha256: str, structure_sha256: str) -> str:
+    """Why a package's decisions can't be used again; empty where they can."""
+    if not structure_sha256:
+        return "some decisions are made already"
+    if found.facts.structure_sha256 != structure_sha256:
+        return "its structure is another (graph, hardware spec, quantisation, options or compiler)"
+    if code_sha256 and code_sha256 != code_digest():
+        return "another compiler made it"
+    return ""
 
 
 def _manifest(inputs: _Inputs) -> Manifest:
-    spec, quantization = inputs.spec, inputs.quantization
+    spec = inputs.spec
     return Manifest(
         model=inputs.progress.draft.graph.name,
-        model_sha256=inputs.model.sha256,
+        model_sha256=inputs.digests[_MODEL],
         hardware=spec.name,
         hardware_version=spec.version,
         hardware_sha256=spec.digest,
         compiler_version=COMPILER_VERSION,
-        quantization_sha256=file_facts(quantization).sha256 if quantization else None,
-        quantization_data_sha256=inputs.decided.data_sha256,
+        quantization_sha256=inputs.digests.get(_QUANTIZATION),
+        quantization_data_sha256=inputs.quantization_data_sha256,
         cascades=inputs.progress.cascading.value,
     )
 
@@ -257,15 +264,19 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
 
 def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
     """The model and its digest, from one reading."""
+    hint = "run `recipe normalize MODEL --out DIR` first"
     if not path.is_file():
-        raise InputError(
-            f"no normalised model {path.name!r} in {path.parent.name!r}",
-            where=str(path.parent),
-            hint="run `recipe normalize MODEL --out DIR` first",
-        )
+        problem = f"no normalised model {path.name!r} in {path.parent.name!r}"
+        raise InputError(problem, where=str(path.parent), hint=hint)
     model = onnx.ModelProto()
-    with mapped(path) as data:
-        facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
-        model.ParseFromString(data)
-    onnx.load_external_data_for_model(model, str(path.parent))
+    try:
+        with mapped(path) as data:
+            facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
+            model.ParseFromString(data)
+        onnx.load_external_data_for_model(model, str(path.parent))
+    except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
+        problem = f"the normalised model can't be read: {error}"
+        raise InputError(problem, where=str(path), hint=hint) from error
+    if not model.HasField("graph"):
+        raise InputError("the normalised model holds no graph", where=str(path), hint=hint)
     return model, facts

@@ -79,7 +79,9 @@ def _explain(context: typer.Context, package: Path, content: Package, name: str)
         raise InputError(
             f"the recipe has no operator, group or value {name!r}",
             where=str(package),
-            hint=f"the nearest names: {named(near)}" if near else "the recipe is empty",
+            hint=f"the nearest names: {named(near)}"
+            if near
+            else f"`recipe show {package}` prints all names",
         )
     try:
         spec = _spec_of(context, content)

@@ -110,6 +110,7 @@ def compile_(
             quantization=quantization,
             stop_after=stop_after,
             start_from=start_from,
+            cascading=cascades,
             lora=lora,
         )
         options(context).terminal.say(f"stopped after {stop_after}, written to {out}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stages.compiler.cascading import Cascading
-from stages.compiler.lora import Lora
+from stages.compiler.lora import Lora, lora_notes
 from stages.errors import Outcome
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ class StageResult:
 
 @dataclass(frozen=True, slots=True)
 class CompileChoices:
-    """How a package is made; none of it changes what is made of the same input.
+    """How a package is made.
 
     `reuse`: a package whose decisions are used again where they fit. `store`: where decisions are
-    looked for and kept. `start_from`: the recipe.txt of a stopped compile, instead of the model.
+    looked for and kept. Neither changes what is made of the same input. `start_from`: the
+    recipe.txt of a stopped compile, where it goes on. `cascading` and `lora` are options of the
+    compiler.
     """
 
     reuse: Path | None = None
@@ -104,7 +106,8 @@ def compile_package(
     quantization: Path | None,
     choices: CompileChoices,
 ) -> StageResult:
-    """Runs the stage. Remarks say whose decisions were used, and when the CPU was short."""
+    """Runs the stage. Remarks say whose decisions were used, what became of low-rank branches that
+    were to be merged, and when the CPU was short."""
     from stages.compile import Reuse
     from stages.compile import compile_model as run
 
@@ -122,7 +125,10 @@ def compile_package(
             lora=choices.lora,
         )
         starved = report.environment.starved
-        remarks.extend(line for line in (report.reused, starved and f"warning: {starved}") if line)
+        lines = [report.reused, starved and f"warning: {starved}"]
+        if choices.lora is Lora.MERGE:
+            lines += lora_notes(report.notes) or ("no LoRA branch was found to merge",)
+        remarks.extend(filter(None, lines))
         return PASS
 
     return replace(_timed(Stage.COMPILE, work, package), remarks=tuple(remarks))

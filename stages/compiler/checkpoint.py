@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft, Pass
 from stages.compiler.progress import Progress, begin_decisions, decide, in_text_order, rewrite
 from stages.compiler.support import CONTRACTIONS
 from stages.errors import InputError
 from stages.hardware.spec import HardwareSpec
 from stages.package.stopped import Stopped, StoppedFacts
+from stages.package.store import code_digest
 from stages.recipe.decisions import Engine, Recipe
 from stages.recipe.kinds import Kind
 from stages.recipe.printer import print_group
@@ -56,7 +58,7 @@ def run_to(
     """
     names = [step.name for step in (*first, *then)]
     done = names.index(progress.after) + 1 if progress.after else 0
-    check_pass(stop_after, names[done:], "--stop-after")
+    _check_pass(stop_after, names[done:], "--stop-after")
     stop = names.index(stop_after) + 1
     if stop <= len(first):
         return rewrite(progress, first[done:stop], spec)
@@ -65,7 +67,7 @@ def run_to(
     return decide(progress, left[: len(left) - (len(names) - stop)], spec)
 
 
-def check_pass(name: str, names: Sequence[str], where: str) -> None:
+def _check_pass(name: str, names: Sequence[str], where: str) -> None:
     """Refuse what is no pass of this compile.
 
     Raises:
@@ -75,52 +77,74 @@ def check_pass(name: str, names: Sequence[str], where: str) -> None:
         raise InputError(
             f"there is no pass {name!r} here",
             where=where,
-            hint=f"the passes, in order: {', '.join(names)}",
+            hint=f"the passes, in order: {', '.join(names)}" if names else "none is left",
         )
 
 
-def stopped(progress: Progress) -> Stopped:
-    """What goes to the files where a compile stops."""
+def stopped(progress: Progress, then: Sequence[Pass], inputs: Mapping[str, str]) -> Stopped:
+    """What goes to the files where a compile of these `inputs` (their digests by name) stops, whose
+    decisions are the passes `then`."""
     whole = progress.whole
-    begun = bool(progress.structure_sha256)
+    begun = _have_begun(progress.after, then)
     facts = StoppedFacts(
         progress.after,
         progress.structure_sha256,
         progress.draft.recipe.notes if begun else (),
         len(progress.draft.weighed) if begun else 0,
         progress.sources,
+        progress.cascading.value,
+        code_digest(),
     )
-    return Stopped(facts, whole.recipe, whole.constants, whole.weighed)
+    return Stopped(facts, whole.recipe, whole.constants, whole.weighed, inputs)
 
 
-def resumed(found: Stopped, steps: Sequence[Pass], spec: HardwareSpec) -> Progress:
-    """Where a stopped compile of these passes goes on.
+def _have_begun(after: str, then: Sequence[Pass]) -> bool:
+    return after in [step.name for step in then]
+
+
+def resumed(
+    found: Stopped,
+    inputs: Mapping[str, str],
+    first: Sequence[Pass],
+    then: Sequence[Pass],
+    spec: HardwareSpec,
+    cascading: Cascading,
+) -> Progress:
+    """Where a stopped compile of these `inputs` (their digests by name) goes on, of the rewrites
+    `first` and the decisions `then`.
 
     What a hand changed is noted in the recipe, and checked: what the text breaks is an error at the
-    operator. Decisions that a hand changed don't follow from their structure any more, so nothing
-    can be used again of them.
+    operator. Decisions that a hand changed, or that were begun with another `cascading` or by other
+    code, don't follow from their structure any more, so nothing can be used again of them.
 
     Raises:
-        InputError: the recipe is for another device, breaks a rule, or was stopped after a pass
-            that this compile doesn't have.
+        InputError: the recipe is for another device, was begun from another input, breaks a rule,
+            or was stopped after a pass that this compile doesn't have.
     """
-    check_pass(found.facts.after, [step.name for step in steps], "stopped.json")
+    _check_pass(found.facts.after, [step.name for step in (*first, *then)], "stopped.json")
     _check(found, spec)
+    _check_inputs(found.inputs, inputs)
     facts, recipe = found.facts, found.recipe
-    begun = bool(facts.structure_sha256)
     own = facts.notes
     if found.is_edited:
         notes = (*recipe.notes, f"edited by hand after {facts.after}")
         recipe = replace(recipe, notes=notes)
     whole = in_text_order(Draft(recipe, found.constants, found.weighed))
-    if not begun:
-        return Progress(whole, facts.after)
+    if not _have_begun(facts.after, then):
+        return Progress(whole, facts.after, cascading=cascading)
     split = len(found.weighed) - facts.weighed_count
     bare = replace(whole, recipe=replace(whole.recipe, notes=own), weighed=found.weighed[split:])
     others = tuple(note for note in recipe.notes if note not in own)
-    structure = "" if found.is_edited else facts.structure_sha256
+    decided_so = (facts.cascades, facts.code_sha256) == (cascading.value, code_digest())
+    follows = decided_so and not found.is_edited
     return Progress(
-        bare, facts.after, structure, others, found.weighed[:split], dict(facts.sources)
+        bare,
+        facts.after,
+        facts.structure_sha256 if follows else "",
+        others,
+        found.weighed[:split],
+        dict(facts.sources),
+        cascading,
     )
 
 
@@ -139,6 +163,16 @@ def _check(found: Stopped, spec: HardwareSpec) -> None:
             _check_engines(found.recipe, spec)
     except IllegalRecipeError as error:
         raise InputError(error.problem, where=error.where, hint=error.hint) from error
+
+
+def _check_inputs(found: Mapping[str, str], given: Mapping[str, str]) -> None:
+    names = [name for name in {**found, **given} if found.get(name) != given.get(name)]
+    if names:
+        raise InputError(
+            f"the stopped compile was begun from another {', '.join(names)}",
+            where="stopped.json",
+            hint="give what it was begun from, or begin again",
+        )
 
 
 def _check_engines(recipe: Recipe, spec: HardwareSpec) -> None:

@@ -26,10 +26,14 @@ class ReferenceValues:
 
     def __init__(self, path: Path, wanted: Collection[str]) -> None:
         size_bytes = sum(item.stat().st_size for item in path.parent.iterdir() if item.is_file())
-        self.is_open = size_bytes < _LARGEST_MESSAGE_BYTES
-        self._reference = OnnxRuntimeReference(_showing(path, wanted) if self.is_open else path)
-        bare = onnx.load(path, load_external_data=False)
-        self.output_names = tuple(value.name for value in bare.graph.output)
+        model = onnx.load(path, load_external_data=False)
+        self.output_names = tuple(value.name for value in model.graph.output)
+        if size_bytes < _LARGEST_MESSAGE_BYTES:
+            onnx.load_external_data_for_model(model, str(path.parent))
+            _show(model, wanted)
+            self._reference = OnnxRuntimeReference(model)
+        else:
+            self._reference = OnnxRuntimeReference(path)
 
     def run(self, sample: Mapping[str, Array]) -> dict[str, Array]:
         """The model's outputs, and the tensors that were wanted and exist, by name.
@@ -50,12 +54,10 @@ class ReferenceValues:
         return {name: values[name] for name in self.output_names}
 
 
-def _showing(path: Path, wanted: Collection[str]) -> onnx.ModelProto:
-    model = onnx.load(path)
+def _show(model: onnx.ModelProto, wanted: Collection[str]) -> None:
     outputs = {value.name for value in model.graph.output}
     made = {name for node in model.graph.node for name in node.output if name}
     model.graph.output.extend(
         onnx.helper.make_empty_tensor_value_info(name)
         for name in sorted(made.intersection(wanted).difference(outputs))
     )
-    return model

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from stages.errors import PackageError
+from stages.package.json_door import Piece, malformed
 from stages.plan.packing import Packed, Packing, Part, Whole
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
@@ -61,24 +61,20 @@ class StoredDecisions:
     plan: PlanFiles
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
-
-
 _Size = Annotated[int, Field(ge=0)]
 
 
-class _Packing(_Part):
+class _Packing(Piece):
     """`parts`: index of the value among `values`, offset, then start and stop of each axis."""
 
     name: str
     whole: str = ""
     size_bytes: _Size = 0
-    values: list[str] = []
-    parts: list[list[_Size]] = []
+    values: list[str] = Field(default_factory=list)
+    parts: list[list[_Size]] = Field(default_factory=list)
 
 
-class _Document(_Part):
+class _Document(Piece):
     structure_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
     notes: list[str]
     weighed_count: _Size
@@ -113,12 +109,9 @@ def read_decisions(data: bytes, where: str) -> DecidedFacts:
     try:
         found = _Document.model_validate_json(data)
         packings = tuple(_packing(item) for item in found.packings)
-    except (ValidationError, IndexError, ValueError) as error:
-        raise PackageError(
-            f"the package's decisions aren't in the form: {error}",
-            where=where,
-            hint="compile the package again with this program",
-        ) from error
+    except (ValueError, IndexError) as error:
+        hint = "compile the package again with this program"
+        raise malformed("the package's decisions", error, where, hint) from error
     return DecidedFacts(
         found.structure_sha256,
         tuple(found.notes),

@@ -6,23 +6,19 @@ import json
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from stages.errors import PackageError
+from stages.package.json_door import Piece, malformed
 from stages.recipe.explanation import MAX_ALTERNATIVES, Alternative, Weighed
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
-
-
-class _Alternative(_Part):
+class _Alternative(Piece):
     name: str
     cost_cycles: int | None
     remark: str = ""
 
 
-class _Weighed(_Part):
+class _Weighed(Piece):
     subject: str
     question: str
     alternatives: Annotated[list[_Alternative], Field(max_length=MAX_ALTERNATIVES)]
@@ -48,13 +44,8 @@ def read_explanation(data: bytes, where: str) -> tuple[Weighed, ...]:
     try:
         items = TypeAdapter(list[_Weighed]).validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(map(str, first["loc"]))
-        raise PackageError(
-            f"the package's explanation isn't in the form: {path}: {first['msg']}",
-            where=where,
-            hint="compile the package again with this program",
-        ) from error
+        hint = "compile the package again with this program"
+        raise malformed("the explanation", error, where, hint) from error
     return tuple(
         Weighed(
             item.subject,

@@ -5,45 +5,42 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from stages.errors import PackageError
+from stages.package.json_door import Piece, malformed
 from stages.package.manifest import DIGESTED, FORMAT, FileFacts, Manifest, print_manifest
 
 _REPACK = "compile the package again, or fetch a whole copy of it"
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
-
-
-class _File(_Part):
+class _File(Piece):
     size_bytes: Annotated[int, Field(ge=0)]
     sha256: _Sha256
 
 
-class _Model(_Part):
+class _Model(Piece):
     name: str
     sha256: _Sha256
 
 
-class _Hardware(_Part):
+class _Hardware(Piece):
     name: str
     version: str
     sha256: _Sha256
 
 
-class _Quantization(_Part):
+class _Quantization(Piece):
     sha256: _Sha256
-    data: dict[str, _Sha256] = {}
+    data: dict[str, _Sha256] = Field(default_factory=dict)
 
 
-class _Strategy(_Part):
+class _Strategy(Piece):
     cascades: Literal["on", "off"]
 
 
-class _Document(_Part):
+class _Document(Piece):
     format: Literal[1]
     model: _Model
     hardware: _Hardware
@@ -73,13 +70,7 @@ def read_manifest(data: bytes, where: str) -> Manifest:
     try:
         parsed = _Document.model_validate(document)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(map(str, first["loc"]))
-        raise PackageError(
-            f"the package's manifest isn't in the form: {path}: {first['msg']}",
-            where=where,
-            hint=_REPACK,
-        ) from error
+        raise malformed("the package's manifest", error, where, _REPACK) from error
     return _checked(parsed, data, where)
 
 

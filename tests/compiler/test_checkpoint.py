@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from stages.compile import Reuse, compile_model, compile_until
+from stages.compiler.cascading import Cascading
 from stages.compiler.pipeline import passes
 from stages.errors import InputError
-from stages.package import read_package
+from stages.package import code_digest, read_package
 from stages.recipe.decisions import Engine
 from tests.compiler.campaign import model_of
 from tests.compiler.folders import package_bytes, residual_folder, save_folder
@@ -106,6 +108,62 @@ def test_decisions_of_an_edited_order_are_no_ones_but_this_packages(
     assert decisions["structure_sha256"] == ""
 
 
+def test_edited_decisions_may_stop_again(folder: Path, tmp_path: Path) -> None:
+    text = stop(folder, tmp_path / "stopped", "order")
+    text.write_text(text.read_text() + "# looked at\n")
+    at_once = go_on(folder, tmp_path / "package", text)
+    again = stop(folder, tmp_path / "again", "layout", text)
+    in_steps = go_on(folder, tmp_path / "other", again)
+    assert package_bytes(in_steps) == package_bytes(at_once)
+
+
+def test_another_model_or_spec_doesnt_go_on(folder: Path, tmp_path: Path) -> None:
+    text = stop(folder, tmp_path / "stopped", "fuse")
+    other = residual_folder(tmp_path / "other", 2)
+    with pytest.raises(InputError, match=r"was begun from another model\n"):
+        go_on(other, tmp_path / "package", text)
+    spec = tmp_path / "npu_tiny.yaml"
+    spec.write_text(SPEC.read_text() + "# changed\n")
+    with pytest.raises(InputError, match=r"was begun from another hardware spec\n"):
+        compile_model(folder, spec, tmp_path / "package", quantization=None, start_from=text)
+    assert not (tmp_path / "package").exists()
+
+
+def test_decisions_begun_by_other_code_are_no_ones_but_this_packages(
+    folder: Path, tmp_path: Path
+) -> None:
+    text = stop(folder, tmp_path / "stopped", "order")
+    said = text.with_name("stopped.json")
+    said.write_text(said.read_text().replace(code_digest(), "0" * 64))
+    go_on(folder, tmp_path / "package", text, Reuse(store=tmp_path / "store"))
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("after", ["fuse", "order"])
+def test_without_cascades_it_is_the_same(after: str, folder: Path, tmp_path: Path) -> None:
+    off = partial(compile_model, folder, SPEC, quantization=None, cascading=Cascading.OFF)
+    stopped = tmp_path / "stopped"
+    off(tmp_path / "cold")
+    compile_until(
+        folder, SPEC, stopped, quantization=None, stop_after=after, cascading=Cascading.OFF
+    )
+    off(tmp_path / "warm", start_from=stopped)
+    assert package_bytes(tmp_path / "warm") == package_bytes(tmp_path / "cold")
+
+
+def test_decisions_begun_with_another_option_are_no_ones_but_this_packages(
+    folder: Path, tmp_path: Path
+) -> None:
+    for after, structure_is_known in (("fuse", True), ("order", False)):
+        text = stop(folder, tmp_path / after, after)
+        package = tmp_path / f"{after}.off"
+        compile_model(
+            folder, SPEC, package, quantization=None, start_from=text, cascading=Cascading.OFF
+        )
+        decisions = json.loads((package / "decisions.json").read_bytes())
+        assert bool(decisions["structure_sha256"]) is structure_is_known
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem", "where"),
     [
@@ -158,3 +216,22 @@ def test_the_engines_of_the_text_are_those_of_the_package(folder: Path, tmp_path
         str(group.engine) for group in recipe.groups
     ]
     assert any(group.engine is Engine.TENSOR_CORE for group in recipe.groups)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("constants.safetensors", b"\x08", "safetensors"),
+        ("explanation.json", b"[{}]", "explanation isn't in the form: 0.subject: Field required"),
+        ("stopped.json", b'{"after": 3}', "isn't in the form: after: "),
+    ],
+)
+def test_what_is_broken_beside_the_text_is_named(
+    name: str, content: bytes, problem: str, folder: Path, tmp_path: Path
+) -> None:
+    text = stop(folder, tmp_path / "stopped", "fuse")
+    text.with_name(name).write_bytes(content)
+    with pytest.raises(InputError, match=problem) as caught:
+        go_on(folder, tmp_path / "package", text)
+    assert caught.value.where == str(text.with_name(name))
+    assert "--stop-after" in caught.value.hint

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from stages.compiler.draft import Draft, first_draft
-from stages.compiler.lora import Lora
+from stages.compiler.lora import Lora, lora_notes
 from stages.compiler.passes.merge_lora import MergeLora
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import import import_model
@@ -139,6 +139,7 @@ def test_a_branch_becomes_part_of_the_weights(form: object) -> None:
     draft = run(model, Lora.MERGE)
     assert products(draft) == 1
     assert draft.recipe.notes[0].startswith("LoRA branches merged into weights: ")
+    assert lora_notes(("layout: best", *draft.recipe.notes)) == draft.recipe.notes
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     x = np.random.default_rng(5).standard_normal(branches.shape).astype(np.float32)
     (wanted,) = session.run(None, {"x": x})

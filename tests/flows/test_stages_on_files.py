@@ -81,6 +81,9 @@ def test_show_says_why(made: PairPlaces) -> None:
     wrong = recipe_inside("show", made.package, "--why", "convv")
     assert wrong.code == Outcome.BAD_INPUT
     assert "hint: the nearest names: conv" in wrong.err
+    far = recipe_inside("show", made.package, "--why", "zzz")
+    assert far.code == Outcome.BAD_INPUT
+    assert f"hint: `recipe show {made.package}` prints all names" in far.err
 
 
 def test_compile_stops_goes_on_and_uses_old_decisions(made: PairPlaces, tmp_path: Path) -> None:
@@ -100,6 +103,33 @@ def test_compile_stops_goes_on_and_uses_old_decisions(made: PairPlaces, tmp_path
     wrong = recipe_inside(*common, "--out", tmp_path / "no", "--stop-after", "tiles")
     assert wrong.code == Outcome.BAD_INPUT
     assert "canonicalize, " in wrong.err
+
+
+def test_compile_says_what_an_option_couldnt_do(made: PairPlaces, tmp_path: Path) -> None:
+    common = ["compile", made.normalized, "--hardware", HARDWARE, "--fresh", "--out"]
+    stopped = recipe_inside(*common, tmp_path / "ordered", "--stop-after", "order")
+    assert stopped.code == Outcome.PASSED
+    started = ["--start-from", tmp_path / "ordered", "--reuse"]
+    said = recipe_inside(*common, tmp_path / "package", *started, made.package, "--merge-lora")
+    assert said.code == Outcome.PASSED
+    assert "no LoRA branch was found to merge" in said.out
+    assert "can be used again: some decisions are made already" in said.out
+    no_package = recipe_inside(*common, tmp_path / "other", *started, made.normalized)
+    check_refused(no_package, Outcome.BAD_PACKAGE, "there is no package here")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(b"garbage", "can't be read: "), (b"", "holds no graph")]
+)
+def test_compile_refuses_what_is_no_model(
+    content: bytes, problem: str, made: PairPlaces, tmp_path: Path
+) -> None:
+    folder = tmp_path / "normalized"
+    shutil.copytree(made.normalized, folder)
+    (folder / "model.onnx").write_bytes(content)
+    said = recipe_inside("compile", folder, "--hardware", HARDWARE, "--out", tmp_path / "out")
+    check_refused(said, Outcome.BAD_INPUT, problem, "recipe normalize")
+    assert not (tmp_path / "out").exists()
 
 
 def refuse_package(package: Path, outcome: Outcome, *words: str, hardware: str = HARDWARE) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.exact import factor_bits, on_grid
-from stages.compiler.lora import Lora
+from stages.compiler.lora import NOTED, Lora
 from stages.compiler.patterns import scalar
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
@@ -48,7 +48,7 @@ class MergeLora:
                 continue
             reason = reason or _merge(found, editor)
             if reason:
-                notes.append(f"LoRA branch at {operator.name} (rank {found.rank}) kept: {reason}")
+                notes.append(f"{NOTED} at {operator.name} (rank {found.rank}) kept: {reason}")
             else:
                 ranks[found.rank] += 1
         ranks = +ranks
@@ -58,7 +58,7 @@ class MergeLora:
         done = "merged into weights" if merging else "kept, --merge-lora merges them"
         told = ", ".join(f"{count} of rank {rank}" for rank, count in sorted(ranks.items()))
         merged = editor.finish() if merging else draft
-        return merged.with_notes([f"LoRA branches {done}: {told}", *notes])
+        return merged.with_notes([f"{NOTED}es {done}: {told}", *notes])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
@@ -11,6 +12,7 @@ from stages.errors import InputError
 
 DEFAULT_DOMAIN = ""
 MICROSOFT = "com.microsoft"
+_Item = TypeVar("_Item", bytes, float, int)
 
 
 def canonical_domain(domain: str) -> str:
@@ -96,12 +98,7 @@ class Node:
         Raises:
             InputError: it is of another type.
         """
-        value = self._value(name)
-        if value is None:
-            return ()
-        if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
-            raise self._mistyped(name, value)
-        return tuple(item.decode() for item in value)
+        return tuple(item.decode() for item in self._list(name, bytes) or ())
 
     def numbers(self, name: str) -> tuple[float, ...]:
         """A list of numbers; empty where it isn't written.
@@ -109,12 +106,7 @@ class Node:
         Raises:
             InputError: it is of another type.
         """
-        value = self._value(name)
-        if value is None:
-            return ()
-        if not isinstance(value, list) or not all(isinstance(item, float) for item in value):
-            raise self._mistyped(name, value)
-        return tuple(value)
+        return tuple(self._list(name, float) or ())
 
     def integers(self, name: str) -> tuple[int, ...] | None:
         """A list of integers; None where it isn't written.
@@ -122,12 +114,16 @@ class Node:
         Raises:
             InputError: it is of another type.
         """
+        value = self._list(name, int)
+        return None if value is None else tuple(value)
+
+    def _list(self, name: str, kind: type[_Item]) -> list[_Item] | None:
         value = self._value(name)
         if value is None:
             return None
-        if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
+        if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
             raise self._mistyped(name, value)
-        return tuple(value)
+        return value
 
     def _mistyped(self, name: str, value: object) -> InputError:
         return InputError(
