@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from stages.compiler.memory.offsets import ENOUGH
 from stages.compiler.schedule.clock import Clock
 from stages.compiler.schedule.dependencies import Dependencies, is_managed
 from stages.compiler.schedule.ordering import Ordering
@@ -24,8 +25,6 @@ from stages.memory_planner.problem import Buffer, Problem, max_live_bytes
 from stages.memory_planner.solution import Solution
 from stages.memory_planner.solver import solve
 
-ENOUGH = 1.05
-"""A peak of so many times the most bytes live at once isn't worth moving buffers."""
 _MOST_BUFFERS = 3_000
 _STEPS = 600
 
