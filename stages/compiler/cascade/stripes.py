@@ -40,7 +40,6 @@ class Striped:
     rounds: int
     parts: tuple[Part, ...]
     capacities: Mapping[str, int]
-    known: dict[tuple[int, Span], Boxes] = field(default_factory=dict, compare=False)
 
     @property
     def shared(self) -> frozenset[str]:
@@ -54,11 +53,7 @@ class Striped:
 
     def boxes(self, part: Part) -> Boxes:
         """The boxes of every value of a part's group."""
-        found = self.known.get((part.place, part.span))
-        if found is None:
-            found = self.chain.works[part.place].boxes(self.chain.box(part.place, *part.span))
-            self.known[part.place, part.span] = found
-        return found
+        return self.chain.boxes(part.place, part.span)
 
 
 def striped(chain: Chain, stripe: int, wanted: Mapping[str, int]) -> Striped:
@@ -70,7 +65,7 @@ def striped(chain: Chain, stripe: int, wanted: Mapping[str, int]) -> Striped:
     for number in range(rounds):
         stop = min((number + 1) * stripe, chain.extent)
         parts += tracer.round((number * stripe, stop), number == rounds - 1)
-    return Striped(chain, stripe, rounds, tuple(parts), tracer.capacities, tracer.known)
+    return Striped(chain, stripe, rounds, tuple(parts), tracer.capacities)
 
 
 @dataclass(slots=True)
@@ -81,7 +76,6 @@ class _Tracer:
     capacities: dict[str, int]
     bases: list[int] = field(init=False)
     ends: list[int] = field(init=False)
-    known: dict[tuple[int, Span], Boxes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.chain.works)
@@ -127,10 +121,7 @@ class _Tracer:
 
     def _operands(self, place: int, span: Span) -> Mapping[str, Span]:
         """The rows of inner values that a span of a group's result needs."""
-        boxes = self.known.get((place, span))
-        if boxes is None:
-            boxes = self.chain.works[place].boxes(self.chain.box(place, *span))
-            self.known[place, span] = boxes
+        boxes = self.chain.boxes(place, span)
         return {
             work.result: boxes[work.result][axis]
             for work, axis in zip(self.chain.works[:place], self.chain.axes, strict=False)
