@@ -318,7 +318,7 @@ class Assignment:
             [item for item in stores.values() if item.root not in solution.residents], roots
         )
         ordered = {
-            value: replace(allocations[roots[value]])
+            value: allocations[roots[value]]
             for value in self.draft.graph.types
             if roots[value] in allocations
         }
