@@ -370,7 +370,7 @@ class Assignment:
         return found
 
     def _capacity(self) -> int:
-        return self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
+        return self.spec.sram.usable_bytes
 
     def _sram(self) -> Arena:
         sram = self.spec.sram

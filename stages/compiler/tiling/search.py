@@ -149,7 +149,7 @@ class Search:
                 port = port + count * moved.port
                 if stream.is_constant:
                     # It is loaded beforehand, as far as there is room beside the neighbours.
-                    first = first + 2 * moved.channel * moved.slot_bytes // self._capacity
+                    first = first + 2 * moved.channel * moved.slot_bytes // spec.sram.usable_bytes
                 else:
                     first = first + moved.channel
             if spec.driver.sync_mode is SyncMode.STRICT:
@@ -162,10 +162,6 @@ class Search:
             longer, shorter = np.maximum(compute, moving), np.minimum(compute, moving)
             by_order.append(longer + shorter // _HIDDEN + (ramp + first) // 2)
         return np.array(by_order, dtype=np.int64)
-
-    @property
-    def _capacity(self) -> int:
-        return self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
 
     @cached_property
     def _steps(self) -> Columns:
