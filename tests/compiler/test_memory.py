@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,14 +11,11 @@ from hypothesis import strategies as st
 from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
 from stages.compiler.pipeline import compile_graph
 from stages.errors import DoesNotFitError
-from stages.memory_planner.csv_door import parse_problem
 from stages.memory_planner.problem import Buffer, max_live_bytes
 from tests.compiler.passing import draft_of
 from tests.compiler.specs import hardware, with_sram
+from tests.memory_planner.cases import INSTANCES, instance
 
-MINIMALLOC = sorted(
-    (Path(__file__).resolve().parents[2] / "measurements" / "minimalloc").glob("*.csv")
-)
 BASE, ALIGNMENT = 8, 4
 
 
@@ -115,16 +111,17 @@ def test_no_placement_is_below_the_live_peak(made: list[Request]) -> None:
     assert max(item.end for item in low.placed) >= max(alive)
 
 
-@pytest.mark.parametrize("path", MINIMALLOC, ids=lambda path: path.name[0])
-def test_published_instances_are_placed_legally(path: Path) -> None:
+@pytest.mark.parametrize("name", INSTANCES)
+def test_published_instances_are_placed_legally(name: str) -> None:
     """Greedy needs more than the capacity of 1,048,576 B that a solver reaches: up to half more."""
-    buffers = parse_problem(path.read_text(encoding="utf-8"), 1_048_576, path.name).buffers
-    made = [Request(item.name, item.size_bytes, item.lower, item.upper) for item in buffers]
+    task = instance(name)
+    made = [Request(item.name, item.size_bytes, item.lower, item.upper) for item in task.buffers]
     arena = Arena(0, 1 << 30, 1)
     placed = arena.place_all(largest_first(made))
     assert placed is not None
     assert not faults(placed, 0, 1 << 30, 1)
-    assert max_live_bytes(buffers) <= max(item.end for item in placed) <= 1.5 * 1_048_576
+    highest = max(item.end for item in placed)
+    assert max_live_bytes(task.buffers) <= highest <= 1.5 * task.capacity_bytes
 
 
 WIDE = """
