@@ -71,6 +71,10 @@ class Chain:
         """The extent of the last result along its axis."""
         return self.works[-1].result_type.shape[self.axes[-1]]
 
+    def place_of(self, value: str) -> int:
+        """The place in the chain of the group whose result a value is."""
+        return next(at for at, work in enumerate(self.works) if work.result == value)
+
     def box(self, place: int, start: int, stop: int) -> Box:
         """The box of the result of a group (by its place in the chain) over a span of rows."""
         box = list(full_box(self.works[place].result_type.shape))

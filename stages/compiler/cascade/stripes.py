@@ -17,6 +17,7 @@ from stages.compiler.cascade.chains import Chain
 from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.workload import Boxes
 from stages.recipe.decisions import Cascade
+from stages.tensors import Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,10 @@ class Striped:
         """The cascade as the recipe says it."""
         names = tuple(work.group.name for work in self.chain.works)
         return Cascade(names, self.chain.axes[-1], self.stripe)
+
+    def buffer_box(self, value: str) -> Box:
+        """The box of as many rows of a value as its buffer holds, from the first on."""
+        return self.chain.box(self.chain.place_of(value), 0, self.capacities[value])
 
     def boxes(self, part: Part) -> Boxes:
         """The boxes of every value of a part's group."""
