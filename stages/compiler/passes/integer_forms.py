@@ -113,5 +113,4 @@ def _quantize_constant(operator: Operator, value: str, dtype: DType, editor: Gra
     editor.put(
         Operator(name, Kind.DEQUANTIZE, (stored_name, scale_name), (restored,), {"axis": -1})
     )
-    inputs = tuple(restored if name == value else name for name in operator.inputs)
-    editor.put(replace(operator, inputs=inputs))
+    editor.reread(operator.name, value, restored)
