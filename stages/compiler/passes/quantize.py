@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.passes.lower_norms import has_arithmetic
 from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
+from stages.compiler.rests import range_parameters
 from stages.compiler.support import engine_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
@@ -18,7 +19,7 @@ from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
 
 _WEIGHT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
-_LOW, _HIGH = -128, 127
+_HIGH = 127
 _LARGEST_BIAS = 2.0**30
 """In steps of the accumulator: half of int32 is left to the products."""
 
@@ -102,7 +103,7 @@ def _quantize_value(
     readers = [name for name in editor.readers[value] if name not in quantization.keep]
     if made == value and not readers:
         return
-    scale, zero = _scale_of(limits, quantization.activations)
+    scale, zero = _parameters(limits, quantization.activations)
     scale_name = editor.add_constant(f"{value}.scale", np.asarray(scale))
     zero_name = editor.add_constant(f"{value}.zero", np.asarray(zero))
     shape = editor.types[value].shape
@@ -120,11 +121,10 @@ def _quantize_value(
         editor.put(Operator(name, kind, operands, (result,), {"axis": -1}))
 
 
-def _scale_of(limits: Range, scales: ActivationScales) -> tuple[np.float32, np.int8]:
+def _parameters(limits: Range, scales: ActivationScales) -> tuple[np.float32, np.generic]:
     if scales is ActivationScales.SYMMETRIC:
         return np.float32(max(-limits.low, limits.high) / _HIGH), np.int8(0)
-    scale = np.float32((limits.high - limits.low) / (_HIGH - _LOW))
-    return scale, np.int8(np.clip(round(_LOW - limits.low / float(scale)), _LOW, _HIGH))
+    return range_parameters(limits.low, limits.high, DType.I8)
 
 
 def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEditor) -> None:

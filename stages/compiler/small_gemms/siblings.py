@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stages.compiler.draft import GraphEditor
-from stages.recipe.graph import Attribute, Operator
+from stages.compiler.slices import slice_along
+from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
 
@@ -155,14 +156,8 @@ def _cut(family: Sequence[Sibling], value: str, editor: GraphEditor) -> Iterator
     """A slice for each sibling's result."""
     shape, axis, start = editor.types[value].shape, family[0].channel, 0
     for item in family:
-        starts, stops = [0] * len(shape), list(shape)
-        starts[axis], stops[axis] = start, start + item.width
+        attributes = slice_along(shape, axis, start, start + item.width)
         start += item.width
-        attributes: dict[str, Attribute] = {
-            "starts": tuple(starts),
-            "stops": tuple(stops),
-            "steps": (1,) * len(shape),
-        }
         name = editor.fresh(f"{item.result}.part")
         yield editor.put(Operator(name, Kind.SLICE, (value,), (item.result,), attributes))
 
