@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stages.compiler.draft import Draft
+from stages.compiler.slices import slice_along
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
@@ -78,11 +79,7 @@ def concat_slices(operator: Operator, types: Mapping[str, TensorType]) -> list[O
     start = 0
     for value in operator.operands:
         stop = start + types[value].shape[axis]
-        attributes: dict[str, Attribute] = {
-            "starts": tuple(start if place == axis else 0 for place in range(len(shape))),
-            "stops": tuple(stop if place == axis else full for place, full in enumerate(shape)),
-            "steps": (1,) * len(shape),
-        }
+        attributes = slice_along(shape, axis, start, stop)
         pieces.append(Operator(operator.name, Kind.SLICE, (result,), (value,), attributes))
         start = stop
     return pieces

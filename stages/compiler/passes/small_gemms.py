@@ -63,7 +63,7 @@ class _Weighing:
         for family in list(families(editor)):
             apart = [op for item in family for op in item.members]
             trial = GraphEditor(draft)
-            joined = [op for group in merge(family, trial) for op in group]
+            joined = merge(family, trial)
             forms = {
                 "separate": _serial(self.weigher.cycles(apart, editor)),
                 "merged": _serial(self.weigher.cycles(joined, trial))
