@@ -19,7 +19,8 @@ from stages.compiler.pipeline import Compiled, compile_graph
 from stages.evaluation.package_facts import memory_facts
 from stages.hardware.cost import peak_cycles
 from stages.hardware.spec import HardwareSpec
-from stages.plan.instructions import DDR, Opcode, Plan
+from stages.plan.ddr_traffic import ddr_bytes
+from stages.plan.instructions import Plan
 from stages.plan.timing import plan_cycles
 from stages.recipe.graph import Graph
 from stages.recipe.onnx_import import import_model
@@ -90,13 +91,3 @@ def contracted(plan: Plan) -> dict[DType, int]:
         if work is not None:
             found[work.dtype] = found.get(work.dtype, 0) + work.macs
     return found
-
-
-def ddr_bytes(plan: Plan) -> int:
-    """Bytes that a plan's transfers read from and write to the DDR."""
-    total = 0
-    for instruction in plan.instructions:
-        if instruction.opcode is Opcode.DMA_COPY:
-            for region in (*instruction.reads, *instruction.writes):
-                total += region.size_bytes if region.memory == DDR else 0
-    return total

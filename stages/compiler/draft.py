@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -64,6 +64,15 @@ def first_draft(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec
     return Draft(Recipe(graph, Target(spec.name, spec.version), groups), dict(constants))
 
 
+def fresh_name(stem: str, *taken: Container[str]) -> str:
+    """The stem, or the first number behind it, that isn't taken."""
+    name, number = stem, 0
+    while any(name in names for names in taken):
+        number += 1
+        name = f"{stem}.{number}"
+    return name
+
+
 class GraphEditor:
     """Builds a changed copy of a draft's graph: the mutable half of a pass.
 
@@ -95,11 +104,7 @@ class GraphEditor:
 
     def fresh(self, stem: str) -> str:
         """A value or operator name that isn't taken."""
-        name, number = stem, 0
-        while name in self.types or name in self.operators:
-            number += 1
-            name = f"{stem}.{number}"
-        return name
+        return fresh_name(stem, self.types, self.operators)
 
     def add_constant(self, stem: str, data: Array) -> str:
         """Add a constant; returns its name."""
@@ -116,8 +121,8 @@ class GraphEditor:
         self.readers[name] = []
         return name
 
-    def put(self, operator: Operator) -> None:
-        """Add an operator, or replace the one of its name."""
+    def put(self, operator: Operator) -> Operator:
+        """Add an operator, or replace the one of its name; returns it."""
         old = self.operators.get(operator.name)
         if old is not None:
             self.drop(old.name)
@@ -126,6 +131,7 @@ class GraphEditor:
             self.readers[value].append(operator.name)
         for value in operator.outputs:
             self.producers[value] = operator
+        return operator
 
     def drop(self, name: str) -> None:
         """Remove an operator; its results lose their producer."""
@@ -139,9 +145,13 @@ class GraphEditor:
     def redirect(self, old: str, new: str) -> None:
         """Let every reader of `old` read `new`. Graph outputs keep their names."""
         for name in list(self.readers[old]):
-            operator = self.operators[name]
-            inputs = tuple(new if value == old else value for value in operator.inputs)
-            self.put(replace(operator, inputs=inputs))
+            self.reread(name, old, new)
+
+    def reread(self, name: str, old: str, new: str) -> None:
+        """Let one reader of `old` read `new`."""
+        operator = self.operators[name]
+        inputs = tuple(new if value == old else value for value in operator.inputs)
+        self.put(replace(operator, inputs=inputs))
 
     def finish(self) -> Draft:
         """The edited draft: sorted, without dead operators and unread constants."""

@@ -76,15 +76,12 @@ class GroupPrices:
         )
         best = Search(
             work, self.spec, resident & {*work.operands, work.result} - work.tables
-        ).cheapest(self._capacity())
+        ).cheapest(self.spec.sram.usable_bytes)
         return None if best is None else best.cycles
-
-    def _capacity(self) -> int:
-        return self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
 
     def _stays(self, held: TensorType) -> bool:
         """Whether a value is small enough to be in the SRAM already, most likely."""
-        return held.size_bytes * _RESIDENT_SHARE <= self._capacity()
+        return held.size_bytes * _RESIDENT_SHARE <= self.spec.sram.usable_bytes
 
     def _layout(self, seed: Operator, tensor_type: TensorType) -> Layout:
         wanted = self.spec.layouts.get(seed.kind, ROW_MAJOR)

@@ -139,11 +139,13 @@ def _read_bytes(constant: str, readers: Sequence[Operator], graph: Graph) -> int
 
 def least_cycles(work: Workload, spec: HardwareSpec) -> int:
     """Cycles that a group keeps its engine busy at its best tile, operands in the SRAM or not."""
-    capacity = spec.sram.size_bytes - spec.sram.reserved_bytes
     found: list[int] = []
     for resident in (frozenset[str](), frozenset((*work.operands, work.result))):
         search = Search(work, spec, resident)
-        tiles = {(tile.extents, tile.reduction): tile for tile in search.fitting_tiles(capacity)}
+        tiles = {
+            (tile.extents, tile.reduction): tile
+            for tile in search.fitting_tiles(spec.sram.usable_bytes)
+        }
         found += [busy_cycles(work, tile, search.prices) for tile in tiles.values()]
     return min(found)
 

@@ -92,12 +92,7 @@ def memory_facts(plan: Plan, spec: HardwareSpec) -> tuple[MemoryFacts, ...]:
     for memory in (spec.sram, spec.ddr):
         usage = memory_usage(plan.buffers, memory)
         facts.append(
-            MemoryFacts(
-                memory.name,
-                usage.peak_bytes,
-                usage.bound_bytes,
-                memory.size_bytes - memory.reserved_bytes,
-            )
+            MemoryFacts(memory.name, usage.peak_bytes, usage.bound_bytes, memory.usable_bytes)
         )
     return tuple(facts)
 

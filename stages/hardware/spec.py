@@ -142,6 +142,11 @@ class Memory:
     interleave_bytes: int = 0
     bank_interleave_bytes: int = 0
 
+    @property
+    def usable_bytes(self) -> int:
+        """What is left to the compiler."""
+        return self.size_bytes - self.reserved_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Cache:

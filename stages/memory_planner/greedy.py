@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from stages.memory_planner.problem import Buffer
 from stages.memory_planner.solution import Solution
 
 Order = Callable[[Buffer], tuple[int, ...]]
+_UNBOUNDED = 1 << 62
 
 
 def by_size(buffer: Buffer) -> tuple[int, ...]:
@@ -50,14 +51,23 @@ def first_fit(buffers: tuple[Buffer, ...], order: Order) -> Solution:
     return Solution({item.name: offsets[item.name] for item in buffers})
 
 
+def free_gaps(
+    busy: Iterable[tuple[int, int]], base: int, limit: int, alignment: int
+) -> Iterator[tuple[int, int]]:
+    """The gaps that busy ranges `[start, end)` leave in `[base, limit)`, the lowest first; each
+    begins at a multiple of the alignment, as `base` does."""
+    low = base
+    for start, end in sorted(busy):
+        if start > low:
+            yield low, start
+        if end > low:
+            low = -(-end // alignment) * alignment
+    if limit > low:
+        yield low, limit
+
+
 def _lowest_gap(buffer: Buffer, placed: list[tuple[int, int, Buffer]]) -> int:
-    lower, upper, alignment = buffer.lower, buffer.upper, buffer.alignment_bytes
+    lower, upper = buffer.lower, buffer.upper
     busy = [item[:2] for item in placed if item[2].lower < upper and lower < item[2].upper]
-    busy.sort()
-    offset, size = 0, buffer.size_bytes
-    for start, end in busy:
-        if offset + size <= start:
-            break
-        if end > offset:
-            offset = max(offset, -(-end // alignment) * alignment)
-    return offset
+    gaps = free_gaps(busy, 0, _UNBOUNDED, buffer.alignment_bytes)
+    return next(low for low, high in gaps if high - low >= buffer.size_bytes)

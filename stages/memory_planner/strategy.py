@@ -26,7 +26,6 @@ class Feature(Enum):
     AREA = "size times width"
     SECTIONS = "number of sections that it crosses"
     OVERLAPS = "number of buffers that it meets"
-    SIZE = "size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,6 @@ def ranked(
                 return sections.last[number] - sections.first[number]
             case Feature.OVERLAPS:
                 return len(sections.neighbours[number])
-            case Feature.SIZE:
-                return buffer.size_bytes
 
     keyed = [(*(-value(feature, number) for feature in order), number) for number in numbers]
     return tuple(key[-1] for key in sorted(keyed))

@@ -1,5 +1,5 @@
-"""What the caches of a device do with a plan's traffic: the lines that hit and miss, and the
-constants that stay on chip.
+"""A plan's traffic with the DDR, and what the caches of a device do with it: the lines that hit
+and miss, and the constants that stay on chip.
 
 Caches are looked up in program order, by transfers alone: a vector instruction that reads a table
 picks rows that only the data knows, and the host has caches of its own. An inference finds in the
@@ -24,6 +24,17 @@ from stages.plan.instructions import DDR, Instruction, Opcode, Plan, Region
 Lines = NDArray[np.int64]
 _Numbered = tuple[int, Instruction]
 _SHORTEST_PART = 16
+
+
+def ddr_bytes(plan: Plan) -> int:
+    """Bytes that a plan's transfers read from and write to the DDR, were there no cache."""
+    return sum(
+        region.size_bytes
+        for instruction in plan.instructions
+        if instruction.opcode is Opcode.DMA_COPY
+        for region in (*instruction.reads, *instruction.writes)
+        if region.memory == DDR
+    )
 
 
 def cache_uses(

@@ -68,7 +68,7 @@ def print_memory_map(plan: Plan, spec: HardwareSpec) -> str:
 
 def _print_usage(mine: Sequence[Buffer], memory: Memory) -> Iterator[str]:
     usage = memory_usage(mine, memory)
-    usable = memory.size_bytes - memory.reserved_bytes
+    usable = memory.usable_bytes
     yield (
         f"{memory.name}: {len(mine)} buffers, peak {usage.peak_bytes} B of {usable} B "
         f"({_percent(usage.peak_bytes, usable)})"

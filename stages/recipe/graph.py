@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stages.recipe.kinds import Kind
@@ -89,3 +89,10 @@ class Graph:
             for name in dict.fromkeys(operator.operands):
                 readers[name].append(operator)
         return readers
+
+
+def outer_operands(operators: Sequence[Operator]) -> tuple[str, ...]:
+    """What operators read that none of them makes: each value once, in the order of reading."""
+    inside = {value for operator in operators for value in operator.outputs}
+    read = dict.fromkeys(value for operator in operators for value in operator.operands)
+    return tuple(value for value in read if value not in inside)

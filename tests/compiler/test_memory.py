@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first, live_peak_bytes
+from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
 from stages.compiler.pipeline import compile_graph
 from stages.errors import DoesNotFitError
+from stages.memory_planner.problem import Buffer, max_live_bytes
 from tests.compiler.passing import draft_of
 from tests.compiler.specs import hardware, with_sram
+from tests.memory_planner.cases import INSTANCES, instance
 
-MINIMALLOC = sorted(
-    (Path(__file__).resolve().parents[2] / "measurements" / "minimalloc").glob("*.csv")
-)
 BASE, ALIGNMENT = 8, 4
 
 
@@ -107,25 +104,24 @@ def test_no_placement_is_below_the_live_peak(made: list[Request]) -> None:
         sum(item.size_bytes for item in made if item.start <= instant < item.stop)
         for instant in range(6)
     ]
-    assert live_peak_bytes(made) == max(alive)
+    buffers = (Buffer(item.name, item.start, item.stop, item.size_bytes) for item in made)
+    assert max_live_bytes(tuple(buffers)) == max(alive)
     low = Arena(0, 1 << 20, 1)
     low.place_all([replace(item, from_top=False) for item in largest_first(made)])
-    assert low.peak_bytes() >= live_peak_bytes(made)
+    assert max(item.end for item in low.placed) >= max(alive)
 
 
-@pytest.mark.parametrize("path", MINIMALLOC, ids=lambda path: path.name[0])
-def test_published_instances_are_placed_legally(path: Path) -> None:
+@pytest.mark.parametrize("name", INSTANCES)
+def test_published_instances_are_placed_legally(name: str) -> None:
     """Greedy needs more than the capacity of 1,048,576 B that a solver reaches: up to half more."""
-    with path.open(newline="") as file:
-        made = [
-            Request(row["id"], int(row["size"]), int(row["lower"]), int(row["upper"]))
-            for row in csv.DictReader(file)
-        ]
+    task = instance(name)
+    made = [Request(item.name, item.size_bytes, item.lower, item.upper) for item in task.buffers]
     arena = Arena(0, 1 << 30, 1)
     placed = arena.place_all(largest_first(made))
     assert placed is not None
     assert not faults(placed, 0, 1 << 30, 1)
-    assert live_peak_bytes(made) <= arena.peak_bytes() <= 1.5 * 1_048_576
+    highest = max(item.end for item in placed)
+    assert max_live_bytes(task.buffers) <= highest <= 1.5 * task.capacity_bytes
 
 
 WIDE = """

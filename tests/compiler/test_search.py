@@ -11,7 +11,7 @@ from stages.compiler.draft import Draft
 from stages.compiler.memory.assign import Assignment
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.tiling.search import Search, accumulator_bytes, exact_slots
-from stages.compiler.tiling.streams import align, dependencies, streams
+from stages.compiler.tiling.streams import align, dependencies, steps, streams
 from stages.compiler.tiling.workload import Workload, workload
 from stages.errors import DoesNotFitError
 from stages.plan.rules import check_plan
@@ -77,7 +77,8 @@ def slots_bytes(work: Workload, tile: Tile) -> int:
     """Bytes of every slot that a tile's streams, results and sums take, worked out from steps."""
     depends = dependencies(work)
     moved = streams(work, depends, frozenset())
-    sizes, result = exact_slots(work, tile, moved, ALIGNMENT)
+    parts = (work.boxes(step.box, step.reduction) for step in steps(work, tile))
+    sizes, result = exact_slots(work, parts, moved, ALIGNMENT)
     cut = {
         axis
         for axis, (part, whole) in enumerate(zip(tile.extents, work.result_type.shape, strict=True))

@@ -49,9 +49,11 @@ def test_a_reshape_of_a_slice_shows_the_same_elements_or_is_no_view(data: st.Dat
     )
     assert part is not None
     assert np.array_equal(seen(memory, part), expected)
-    count = expected.size
-    first = data.draw(st.sampled_from([n for n in range(1, count + 1) if count % n == 0]))
-    wanted = data.draw(st.permutations([first, count // first, 1]))
+    wanted, rest = [1], expected.size
+    while rest > 1:
+        wanted.append(data.draw(st.sampled_from([n for n in range(2, rest + 1) if rest % n == 0])))
+        rest //= wanted[-1]
+    wanted = data.draw(st.permutations(wanted))
     operator = Operator("r", Kind.RESHAPE, ("y",), ("z",), {"shape": tuple(wanted)})
     view = view_region(operator, part, TensorType(DType.I32, tuple(wanted)), ROW_MAJOR)
     copied = expected.reshape(wanted)
@@ -59,6 +61,18 @@ def test_a_reshape_of_a_slice_shows_the_same_elements_or_is_no_view(data: st.Dat
         assert np.array_equal(seen(memory, view), copied)
     else:
         assert not np.shares_memory(copied, memory), "numpy finds a view where there is said none"
+
+
+def test_axes_that_lie_one_behind_the_other_may_be_cut_anew() -> None:
+    memory = np.arange(24, dtype=np.int32).reshape(3, 2, 4)
+    whole = whole_region("ddr", 0, TensorType(DType.I32, (3, 2, 4)), ROW_MAJOR)
+    column = TensorType(DType.I32, (3, 2, 1))
+    part = view_region(cut((0, 0, 1), (3, 2, 2)), whole, column, ROW_MAJOR)
+    assert part is not None
+    operator = Operator("r", Kind.RESHAPE, ("y",), ("z",), {"shape": (2, 3)})
+    view = view_region(operator, part, TensorType(DType.I32, (2, 3)), ROW_MAJOR)
+    assert view is not None
+    assert np.array_equal(seen(memory, view), memory[:, :, 1].reshape(2, 3))
 
 
 def test_blocks_of_channels_are_cut_whole_or_not_at_all() -> None:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from hypothesis import strategies as st
 
+from stages.memory_planner.csv_door import parse_problem
 from stages.memory_planner.problem import Buffer, Problem
 
 Row = tuple[int, int, int]
+INSTANCES = "ABCDEFGHIJK"
+"""MiniMalloc's benchmarks, of a capacity of 1,048,576 B."""
+
+
+def instance(name: str) -> Problem:
+    """One of MiniMalloc's benchmarks."""
+    folder = Path(__file__).resolve().parents[2] / "measurements" / "minimalloc"
+    text = (folder / f"{name}.1048576.csv").read_text(encoding="utf-8")
+    return parse_problem(text, 1_048_576, name)
 
 
 def problem(rows: Sequence[Row], capacity_bytes: int) -> Problem:
@@ -31,16 +42,21 @@ FRAGMENTED: tuple[Row, ...] = (
 
 @st.composite
 def tiny_problems(draw: st.DrawFn) -> Problem:
-    """Up to six buffers of up to four bytes in up to nine bytes, some aligned, some fixed."""
+    """Up to seven buffers of up to four bytes, some aligned, some fixed, in about as many bytes as
+    are live at once: where there is more or less, nothing is left to search."""
     buffers = []
-    for place in range(draw(st.integers(1, 6))):
-        lower = draw(st.integers(0, 4))
-        upper = draw(st.integers(lower + 1, 5))
+    for place in range(7 - draw(st.integers(0, 6))):
+        lower = draw(st.integers(0, 6))
+        upper = draw(st.integers(lower + 1, 7))
         size = draw(st.integers(1, 4))
         alignment = draw(st.sampled_from([1, 1, 1, 2]))
-        fixed = draw(st.sampled_from([None, None, None, None, 0, 2, 4]))
+        fixed = draw(st.sampled_from([*[None] * 12, 0, 2]))
         buffers.append(Buffer(f"b{place}", lower, upper, size, alignment, fixed))
-    return Problem(tuple(buffers), draw(st.integers(2, 9)))
+    live = max(
+        sum(item.size_bytes for item in buffers if item.lower <= instant < item.upper)
+        for instant in range(7)
+    )
+    return Problem(tuple(buffers), live + draw(st.sampled_from([0, 0, 1, 0, 2, -1])))
 
 
 def placeable(task: Problem) -> bool:

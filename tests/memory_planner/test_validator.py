@@ -48,7 +48,7 @@ def test_an_offset_must_be_aligned_and_given() -> None:
     assert faults(task, Solution({})) == ("buffer a has no offset",)
 
 
-@given(tiny_problems(), st.lists(st.integers(0, 6), min_size=6, max_size=6))
+@given(tiny_problems(), st.lists(st.integers(0, 6), min_size=7, max_size=7))
 def test_collisions_are_those_that_bytes_show(task: Problem, offsets: list[int]) -> None:
     """Painting each byte at each instant is slow and plain."""
     solution = Solution({item.name: at for item, at in zip(task.buffers, offsets, strict=False)})

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from stages.compiler.draft import Draft
-from stages.compiler.tiling.workload import Workload
+from stages.compiler.tiling.footprint import Span
+from stages.compiler.tiling.workload import Boxes, Workload
 from stages.tensors import Box, full_box
 
 _AXES = (2, 1, 0, 3)  # rows of images and of attention first; then rows of sequences
@@ -54,7 +55,8 @@ class Site:
 @dataclass(frozen=True, slots=True)
 class Chain:
     """The groups `[start, stop)` as a chain. `axes`: of each group's result, the axis along which
-    it is cut. `held`: results that pass within the chain alone; `inner`: all that do."""
+    it is cut. `held`: results that pass within the chain alone; `inner`: all that do. `known`:
+    boxes that were asked for."""
 
     start: int
     stop: int
@@ -62,17 +64,29 @@ class Chain:
     axes: tuple[int, ...]
     held: tuple[str, ...]
     inner: frozenset[str]
+    known: dict[tuple[int, Span], Boxes] = field(default_factory=dict, compare=False)
 
     @property
     def extent(self) -> int:
         """The extent of the last result along its axis."""
         return self.works[-1].result_type.shape[self.axes[-1]]
 
+    def place_of(self, value: str) -> int:
+        """The place in the chain of the group whose result a value is."""
+        return next(at for at, work in enumerate(self.works) if work.result == value)
+
     def box(self, place: int, start: int, stop: int) -> Box:
         """The box of the result of a group (by its place in the chain) over a span of rows."""
         box = list(full_box(self.works[place].result_type.shape))
         box[self.axes[place]] = (start, stop)
         return tuple(box)
+
+    def boxes(self, place: int, span: Span) -> Boxes:
+        """The boxes of every value of a group for a span of rows of its result."""
+        found = self.known.get((place, span))
+        if found is None:
+            found = self.known[place, span] = self.works[place].boxes(self.box(place, *span))
+        return found
 
 
 def site_of(draft: Draft, works: Mapping[int, Workload]) -> Site:

@@ -130,7 +130,7 @@ class Grounds:
             number: price_of(found, _least_bytes(self.site.works[number], resident), spec)
             for number, found in cycles.items()
         }
-        capacity = spec.sram.size_bytes - spec.sram.reserved_bytes
+        capacity = spec.sram.usable_bytes
         return Ground(self.site, cycles, costs, resident, capacity)
 
 

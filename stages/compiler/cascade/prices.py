@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from stages.compiler.cascade.chains import Chain, Site
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.support import placement_alignment
-from stages.compiler.tiling.streams import Stream, align, box_bytes, dependencies, streams
+from stages.compiler.tiling.streams import (
+    align,
+    box_bytes,
+    dependencies,
+    stream_bytes,
+    streams,
+)
 from stages.compiler.tiling.tile_prices import TilePrices
 from stages.compiler.tiling.workload import Boxes, Workload
 from stages.hardware.cost import compulsory_cycles, launch_cycles
@@ -127,16 +133,8 @@ class GroupPrices:
             for cost in self.prices.load_costs(stream, boxes):
                 cycles += cost.channel_cycles
                 latency += cost.latency_cycles
-            size += _stream_bytes(work, stream, boxes, alignment)
+            size += stream_bytes(work, stream, boxes, alignment)
         return _Moved(cycles, latency, size, size)
-
-
-def _stream_bytes(work: Workload, stream: Stream, boxes: Boxes, alignment: int) -> int:
-    return sum(
-        align(box_bytes(work.types[value], work.layout(value), boxes[value]), alignment)
-        for value in stream.values
-        if value in boxes
-    )
 
 
 def keeps_limits(work: Workload, boxes: Boxes, spec: HardwareSpec) -> bool:

@@ -20,9 +20,10 @@ from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.memory.cascades import NoRoomError
 from stages.errors import DoesNotFitError
-from stages.hardware.cost import nanoseconds_to_cycles
 from stages.hardware.spec import HardwareSpec
-from stages.plan.instructions import DDR, Opcode, Plan
+from stages.plan.costs import submission_cycles
+from stages.plan.ddr_traffic import ddr_bytes
+from stages.plan.instructions import Plan
 from stages.plan.packing import Packing
 from stages.plan.timing import plan_cycles
 
@@ -171,11 +172,4 @@ def _timed(solved: Solved, interval: Interval, spec: HardwareSpec) -> tuple[int,
     """Cycles of some groups by themselves, without submission, and bytes that they move to and from
     the DDR."""
     plan = PlanEmitter(*solved, spec).segment(*interval)
-    moved = sum(
-        region.size_bytes
-        for instruction in plan.instructions
-        if instruction.opcode is Opcode.DMA_COPY
-        for region in (*instruction.reads, *instruction.writes)
-        if region.memory == DDR
-    )
-    return plan_cycles(plan, spec) - nanoseconds_to_cycles(spec, spec.driver.submit_ns), moved
+    return plan_cycles(plan, spec) - submission_cycles(plan, spec), ddr_bytes(plan)

@@ -17,6 +17,7 @@ from stages.compiler.cascade.chains import Chain
 from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.workload import Boxes
 from stages.recipe.decisions import Cascade
+from stages.tensors import Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,6 @@ class Striped:
     rounds: int
     parts: tuple[Part, ...]
     capacities: Mapping[str, int]
-    known: dict[tuple[int, Span], Boxes] = field(default_factory=dict, compare=False)
 
     @property
     def shared(self) -> frozenset[str]:
@@ -52,13 +52,13 @@ class Striped:
         names = tuple(work.group.name for work in self.chain.works)
         return Cascade(names, self.chain.axes[-1], self.stripe)
 
+    def buffer_box(self, value: str) -> Box:
+        """The box of as many rows of a value as its buffer holds, from the first on."""
+        return self.chain.box(self.chain.place_of(value), 0, self.capacities[value])
+
     def boxes(self, part: Part) -> Boxes:
         """The boxes of every value of a part's group."""
-        found = self.known.get((part.place, part.span))
-        if found is None:
-            found = self.chain.works[part.place].boxes(self.chain.box(part.place, *part.span))
-            self.known[part.place, part.span] = found
-        return found
+        return self.chain.boxes(part.place, part.span)
 
 
 def striped(chain: Chain, stripe: int, wanted: Mapping[str, int]) -> Striped:
@@ -70,7 +70,7 @@ def striped(chain: Chain, stripe: int, wanted: Mapping[str, int]) -> Striped:
     for number in range(rounds):
         stop = min((number + 1) * stripe, chain.extent)
         parts += tracer.round((number * stripe, stop), number == rounds - 1)
-    return Striped(chain, stripe, rounds, tuple(parts), tracer.capacities, tracer.known)
+    return Striped(chain, stripe, rounds, tuple(parts), tracer.capacities)
 
 
 @dataclass(slots=True)
@@ -81,7 +81,6 @@ class _Tracer:
     capacities: dict[str, int]
     bases: list[int] = field(init=False)
     ends: list[int] = field(init=False)
-    known: dict[tuple[int, Span], Boxes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.chain.works)
@@ -127,10 +126,7 @@ class _Tracer:
 
     def _operands(self, place: int, span: Span) -> Mapping[str, Span]:
         """The rows of inner values that a span of a group's result needs."""
-        boxes = self.known.get((place, span))
-        if boxes is None:
-            boxes = self.chain.works[place].boxes(self.chain.box(place, *span))
-            self.known[place, span] = boxes
+        boxes = self.chain.boxes(place, span)
         return {
             work.result: boxes[work.result][axis]
             for work, axis in zip(self.chain.works[:place], self.chain.axes, strict=False)

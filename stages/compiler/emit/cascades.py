@@ -13,7 +13,7 @@ from stages.compiler.emit.tiles import Feed, TileEmitter, slot_place
 from stages.compiler.memory.slots import PlacedCascade
 from stages.compiler.tiling.streams import Step, Stream
 from stages.plan.instructions import SRAM
-from stages.tensors import TensorType, box_shape, full_box
+from stages.tensors import TensorType, box_shape
 
 Packed = Mapping[Stream, tuple[StreamPacking, Place]]
 
@@ -98,15 +98,12 @@ class CascadeEmitter:
         placed = self.cascade.buffers.get(value)
         if placed is None:
             return self.values(value)
-        chain = self.cascade.striped.chain
-        place = next(at for at, work in enumerate(chain.works) if work.result == value)
-        work, axis = chain.works[place], chain.axes[place]
-        box = chain.box(place, 0, self.cascade.striped.capacities[value])
+        chain, base = self.cascade.striped.chain, self.bases[value]
+        place = chain.place_of(value)
+        work, box = chain.works[place], self.cascade.striped.buffer_box(value)
         held = TensorType(work.result_type.dtype, box_shape(box))
         buffer = whole_region(SRAM, placed.address, held, work.layout(value))
-        base = self.bases[value]
-        ahead = list(full_box(held.shape))
-        ahead[axis] = (base, base + 1)
-        offset = box_region(buffer, tuple(ahead)).address - buffer.address
+        ahead = chain.box(place, base, base + 1)
+        offset = box_region(buffer, ahead).address - buffer.address
         whole = replace(buffer, address=buffer.address - offset, shape=work.result_type.shape)
         return Access(replace(slot_place(placed), is_slot=False), whole)

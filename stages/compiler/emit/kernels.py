@@ -9,7 +9,7 @@ from stages.compiler.tiling.footprint import tile_attributes
 from stages.compiler.tiling.streams import Step
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.plan.instructions import Kernel
-from stages.recipe.graph import Operator
+from stages.recipe.graph import Operator, outer_operands
 from stages.tensors import DType, TensorType, box_shape
 
 _KernelKey = tuple[object, ...]
@@ -72,10 +72,8 @@ def tile_kernel(work: Workload, step: Step, boxes: Boxes) -> TileKernel:
     result = work.result
     if step.reduction is not None:
         operators, result = _accumulated(work, step, operators, types)
-    inside = {value for op in operators for value in op.outputs}
-    read = dict.fromkeys(value for op in operators for value in op.operands)
-    parameters = tuple(value for value in read if value not in inside)
-    used = {*parameters, *inside}
+    parameters = outer_operands(operators)
+    used = {*parameters, *(value for op in operators for value in op.outputs)}
     kept = {value: types[value] for value in sorted(types) if value in used}
     return TileKernel(tuple(operators), parameters, result, kept)
 

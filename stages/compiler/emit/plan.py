@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from stages.compiler.draft import Draft
 from stages.compiler.emit.cascades import CascadeEmitter, Packed
-from stages.compiler.emit.moves import in_layout, slice_moves
+from stages.compiler.emit.moves import moves
 from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
-from stages.compiler.emit.regions import box_region, bytes_region, whole_region
+from stages.compiler.emit.regions import bytes_region, whole_region
 from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.emit.views import view_region
@@ -27,9 +26,8 @@ from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Binding, Buffer, Instruction, Opcode, Plan, Region
 from stages.plan.packing import Packing, Whole
 from stages.recipe.decisions import Engine, Group, Lifetime
-from stages.recipe.graph import Operator
-from stages.recipe.kinds import Kind
-from stages.tensors import box_shape, full_box
+from stages.recipe.graph import Operator, outer_operands
+from stages.tensors import full_box
 
 
 @dataclass(slots=True)
@@ -147,19 +145,17 @@ class PlanEmitter:
         self.packings.append(packing)
 
     def _host(self, group: Group, members: list[Operator]) -> None:
-        inside = {value for op in members for value in op.outputs}
-        read = dict.fromkeys(value for op in members for value in op.operands)
-        parameters = tuple(value for value in read if value not in inside)
+        parameters = outer_operands(members)
+        made = [value for op in members for value in op.outputs]
         consumers = self.draft.graph.consumers()
         names = {op.name for op in members}
         results = tuple(
             value
-            for op in members
-            for value in op.outputs
+            for value in made
             if value in self.draft.graph.outputs
             or any(reader.name not in names for reader in consumers[value])
         )
-        types = {value: self.draft.graph.types[value] for value in sorted({*parameters, *inside})}
+        types = {value: self.draft.graph.types[value] for value in sorted({*parameters, *made})}
         kernel = self.program.kernels.intern(group.name, members, parameters, results, types)
         reads = [self._value(value) for value in parameters]
         writes = [self._value(value) for value in results]
@@ -186,8 +182,9 @@ class PlanEmitter:
     def _move(self, group: Group, operator: Operator) -> None:
         """Data movement that DMA does alone: concat, slice, expand, and plain copies."""
         result = self._value(operator.outputs[0])
+        sources = [self._value(value) for value in operator.operands]
         written: list[Written] = []
-        for source, target in self._moves(operator, result):
+        for source, target in moves(operator, sources, result, self.draft.graph.types):
             written += self.program.copy(
                 self.program.load_queue, group.name, source, target, group.name
             )
@@ -195,31 +192,6 @@ class PlanEmitter:
             first = replace(written[0].instruction, launch=True)
             written[0] = replace(written[0], instruction=first)
         self.program.append(written)
-
-    def _moves(self, operator: Operator, result: Access) -> list[tuple[Access, Access]]:
-        sources = [
-            in_layout(self._value(value), result.region.layout, len(result.region.shape))
-            for value in operator.operands
-        ]
-        if operator.kind is Kind.CONCAT:
-            return _concat_moves(operator, sources, result)
-        (source,) = sources
-        region = source.region
-        if operator.kind is Kind.SLICE:
-            return slice_moves(operator, source, result)
-        if operator.kind is Kind.EXPAND:
-            return [(Access(source.place, _expanded(region, result.region)), result)]
-        count = prod(region.shape)
-        flat = (count,)
-        width = (region.dtype.size_bytes,)
-        source_flat = Region(
-            region.memory, region.address, region.dtype, flat, region.layout, width
-        )
-        target = result.region
-        target_flat = Region(
-            target.memory, target.address, target.dtype, flat, target.layout, width
-        )
-        return [(Access(source.place, source_flat), Access(result.place, target_flat))]
 
     def _value(self, value: str) -> Access:
         """The access to a whole value in memory; raw constants get a place when first asked for."""
@@ -319,33 +291,3 @@ def _touches(
             first, _ = found.get(place.name, (number, number))
             found[place.name] = (first, number + 1)
     return found
-
-
-def _concat_moves(
-    operator: Operator, sources: list[Access], result: Access
-) -> list[tuple[Access, Access]]:
-    axis = operator.integer("axis")
-    moves = []
-    start = 0
-    for source in sources:
-        extent = source.region.shape[axis]
-        box = list(full_box(result.region.shape))
-        box[axis] = (start, start + extent)
-        start += extent
-        part = box_region(result.region, tuple(box))
-        assert box_shape(tuple(box)) == source.region.shape
-        moves.append((source, Access(result.place, part)))
-    return moves
-
-
-def _expanded(source: Region, target: Region) -> Region:
-    """The source seen with the target's shape: broadcast axes have stride 0."""
-    missing = len(target.shape) - len(source.shape)
-    strides = [0] * missing
-    for extent, stride, full in zip(
-        source.shape, source.strides, target.shape[missing:], strict=True
-    ):
-        strides.append(0 if extent == 1 and full != 1 else stride)
-    return Region(
-        source.memory, source.address, source.dtype, target.shape, source.layout, tuple(strides)
-    )

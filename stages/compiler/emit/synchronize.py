@@ -8,7 +8,6 @@ the queue it waited for, needs no second wait (vector clocks after Mattern, 1989
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stages.compiler.emit.program import Written
 from stages.plan.instructions import Instruction, Opcode
@@ -31,7 +30,7 @@ def synchronized(
         for other in sorted(needed):
             wait = Instruction(Opcode.WAIT_EVENT, queue, group, event=events[other])
             result.append(wait)
-        result.append(replace(item.instruction))
+        result.append(item.instruction)
         if number in events:
             signal = Instruction(Opcode.SIGNAL_EVENT, queue, group, event=events[number])
             result.append(signal)

@@ -67,7 +67,7 @@ def _transposed(operator: Operator, source: Region) -> Region:
 
 def _reshaped(shape: Shape, strides: Sequence[int], wanted: Shape) -> tuple[int, ...] | None:
     """Strides of the same bytes with other extents; None where axes that a new one joins don't
-    lie one behind the other. Axes are walked from the last, as numpy's reshape does it."""
+    lie one behind the other. Axes are walked from the last; numpy finds the same views."""
     if 0 in shape:
         return None
     axes = [(extent, step) for extent, step in zip(shape, strides, strict=True) if extent > 1]
@@ -80,13 +80,11 @@ def _reshaped(shape: Shape, strides: Sequence[int], wanted: Shape) -> tuple[int,
                 return None
             rest, step = axes.pop()
         found.append(step)
-        while need > rest:
-            if need % rest or not axes or axes[-1][1] != rest * step:
+        while rest % need:
+            if not axes or axes[-1][1] != rest * step:
                 return None
             joined, _ = axes.pop()
             rest *= joined
-        if rest % need:
-            return None
         rest //= need
         step *= need
     return tuple(reversed(found))

@@ -13,7 +13,7 @@ from math import lcm
 from stages.compiler.support import POINTWISE, seed_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
-from stages.recipe.graph import Operator
+from stages.recipe.graph import Operator, outer_operands
 from stages.recipe.kinds import Kind
 from stages.tensors import ROW_MAJOR, DType, Layout, LayoutKind, TensorType
 
@@ -82,9 +82,11 @@ class Choices:
 
     def _inherits(self, members: Sequence[Operator], rank: int) -> bool:
         """Whether a layout comes in at all: with an operand like the result, no constant."""
-        inside = {value for op in members for value in op.outputs}
-        read = {value for op in members for value in op.operands} - inside - self.constants
-        return any(self.types[value].rank == rank for value in read)
+        return any(
+            self.types[value].rank == rank
+            for value in outer_operands(members)
+            if value not in self.constants
+        )
 
     def _legal(self, choice: Layout, members: Sequence[Operator]) -> bool:
         """Blocked channels survive a change of element type, a concat, a slice or a resize only

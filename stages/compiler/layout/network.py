@@ -17,7 +17,7 @@ from stages.compiler.layout.choices import Choices, same_bytes
 from stages.compiler.layout.prices import LayoutPrices
 from stages.compiler.layout.problem import Edge, Matrix, Problem
 from stages.recipe.decisions import Engine, Group
-from stages.recipe.graph import Operator
+from stages.recipe.graph import Operator, outer_operands
 from stages.tensors import ROW_MAJOR, Layout
 
 OUTSIDE = -1
@@ -46,14 +46,10 @@ def operands_in_memory(
 ) -> list[str]:
     """The values that a group reads where they lie: constants of tiled groups are packed ahead of
     time, in whatever layout they are wanted, and an image is read as it comes."""
-    inside = {value for op in members for value in op.outputs}
-    read = dict.fromkeys(value for op in members for value in op.operands)
     return [
         value
-        for value in read
-        if value not in inside
-        and value != image
-        and (value not in constants or group.engine is Engine.DMA)
+        for value in outer_operands(members)
+        if value != image and (value not in constants or group.engine is Engine.DMA)
     ]
 
 

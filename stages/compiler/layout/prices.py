@@ -64,8 +64,8 @@ class LayoutPrices:
         return max(1, launch + max(work, moved))
 
     def _stays(self, tensor_type: TensorType, layout: Layout) -> bool:
-        capacity = self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
-        return _size_bytes(tensor_type, layout) * _RESIDENT_SHARE <= capacity
+        size = _size_bytes(tensor_type, layout)
+        return size * _RESIDENT_SHARE <= self.spec.sram.usable_bytes
 
     def _moving(self, size_bytes: int) -> int:
         return transfer_cost(self.spec, size_bytes, size_bytes, DDR, SRAM).channel_cycles

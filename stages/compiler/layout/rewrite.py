@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.draft import Draft
+from stages.compiler.draft import Draft, fresh_name
 from stages.compiler.layout.choices import Choices, same_bytes
 from stages.compiler.layout.network import operands_in_memory
 from stages.recipe.decisions import Engine, Group
@@ -83,7 +83,7 @@ class Rewriting:
         return self.converted[key]
 
     def _convert(self, value: str, layout: Layout) -> str:
-        result = _fresh(f"{value}.{layout}", self.types)
+        result = fresh_name(f"{value}.{layout}", self.types)
         self.types[result] = self.types[value]
         self.layouts[result] = layout
         if value in self.constants:
@@ -106,7 +106,7 @@ class Rewriting:
             if same_bytes(self.types[output], layout, ROW_MAJOR):
                 del self.layouts[output]
                 continue
-            inner = _fresh(f"{output}.{layout}", self.types)
+            inner = fresh_name(f"{output}.{layout}", self.types)
             self.types[inner] = self.types[output]
             self.layouts[inner] = layout
             del self.layouts[output]
@@ -130,11 +130,3 @@ class Rewriting:
             )
             for op in self.operators
         ]
-
-
-def _fresh(stem: str, taken: Mapping[str, TensorType]) -> str:
-    name, number = stem, 0
-    while name in taken:
-        number += 1
-        name = f"{stem}.{number}"
-    return name

@@ -318,7 +318,7 @@ class Assignment:
             [item for item in stores.values() if item.root not in solution.residents], roots
         )
         ordered = {
-            value: replace(allocations[roots[value]])
+            value: allocations[roots[value]]
             for value in self.draft.graph.types
             if roots[value] in allocations
         }
@@ -370,7 +370,7 @@ class Assignment:
         return found
 
     def _capacity(self) -> int:
-        return self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
+        return self.spec.sram.usable_bytes
 
     def _sram(self) -> Arena:
         sram = self.spec.sram

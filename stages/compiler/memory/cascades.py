@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.memory.lifetimes import Storage
-from stages.compiler.memory.offsets import Arena, Placed, Request, largest_first
-from stages.compiler.memory.slots import PlacedCascade, Slots
+from stages.compiler.memory.offsets import Arena, Request, largest_first
+from stages.compiler.memory.slots import Needed, PlacedCascade, SlotNeeds
 from stages.compiler.support import placement_alignment
-from stages.compiler.tiling.streams import (
-    Stream,
-    align,
-    box_bytes,
-    dependencies,
-    stream_bytes,
-    streams,
-)
-from stages.compiler.tiling.workload import Boxes, Workload
+from stages.compiler.tiling.search import exact_slots
+from stages.compiler.tiling.streams import Stream, align, box_bytes, dependencies, streams
+from stages.compiler.tiling.workload import Boxes
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
@@ -62,66 +57,53 @@ def place_cascade(
     """Places for a cascade's slots and buffers; None where the arena has no room. `whole`: values
     that lie whole in the SRAM."""
     chain, alignment = striped.chain, placement_alignment(spec.sram)
-    wanted: list[tuple[str, Stream | None, Request]] = []
-
-    def ask(owner: str, stream: Stream | None, name: str, size: int) -> None:
-        request = Request(name, size, chain.start, chain.stop)
-        wanted.append((owner, stream, request))
-
-    for value in striped.capacities:
-        ask("", None, f"{value}/rows", align(buffer_bytes(striped, value), alignment))
     inside = whole | striped.capacities.keys()
-    moved = [streams(work, dependencies(work), inside) for work in chain.works]
-    for place, work in enumerate(chain.works):
-        boxes = [striped.boxes(part) for part in striped.parts if part.place == place]
-        name = work.group.name
-        for index, stream in enumerate(moved[place]):
-            size = max(stream_bytes(work, stream, item, alignment) for item in boxes)
-            for slot in range(min(2, distinct_loads(stream, boxes))):
-                ask(name, stream, f"{name}/operand{index}.{slot}", size)
-        if work.result not in inside:
-            size = align(max(_result_bytes(work, item) for item in boxes), alignment)
-            for slot in range(min(2, len(boxes))):
-                ask(name, None, f"{name}/result.{slot}", size)
-    placed = arena.place_all(largest_first([request for _, _, request in wanted]))
+    needs = [_needs(striped, place, inside, alignment) for place in range(len(chain.works))]
+    span = chain.start, chain.stop
+    requests = [
+        Request(_rows(value), align(_buffer_bytes(striped, value), alignment), *span)
+        for value in striped.capacities
+    ]
+    for item in needs:
+        requests += item.requests(*span, from_top=False)
+    placed = arena.place_all(largest_first(requests))
     if placed is None:
         return None
     by_name = {item.request.name: item for item in placed}
-    found = [(owner, stream, by_name[request.name]) for owner, stream, request in wanted]
-    slots = {
-        work.group.name: _slots(work.group.name, moved[place], found)
-        for place, work in enumerate(chain.works)
-    }
-    buffers = {value: by_name[f"{value}/rows"] for value in striped.capacities}
-    return PlacedCascade(striped, slots, buffers)
-
-
-def _slots(name: str, moved: list[Stream], found: list[tuple[str, Stream | None, Placed]]) -> Slots:
-    mine = [(stream, item) for owner, stream, item in found if owner == name]
-    return Slots(
-        tuple((stream, tuple(item for other, item in mine if other is stream)) for stream in moved),
-        tuple(item for stream, item in mine if stream is None),
-        None,
+    return PlacedCascade(
+        striped,
+        {item.group: item.slots(by_name) for item in needs},
+        {value: by_name[_rows(value)] for value in striped.capacities},
     )
 
 
-def distinct_loads(stream: Stream, boxes: Sequence[Boxes]) -> int:
+def _rows(value: str) -> str:
+    return f"{value}/rows"
+
+
+def _needs(striped: Striped, place: int, inside: frozenset[str], alignment: int) -> SlotNeeds:
+    """The slots of one group of a cascade, which reads and writes in place what is `inside`."""
+    work = striped.chain.works[place]
+    moved = streams(work, dependencies(work), inside)
+    boxes = [striped.boxes(part) for part in striped.parts if part.place == place]
+    sizes, result_bytes = exact_slots(work, boxes, moved, alignment)
+    loaded = tuple(
+        (stream, Needed(sizes[stream], min(2, _distinct_loads(stream, boxes)))) for stream in moved
+    )
+    result = Needed() if work.result in inside else Needed(result_bytes, min(2, len(boxes)))
+    return SlotNeeds(work.group.name, loaded, result)
+
+
+def _distinct_loads(stream: Stream, boxes: Sequence[Boxes]) -> int:
     """How often a stream is loaded over a row of boxes: for each that differs from the last."""
-    keys = [tuple(item.get(value) for value in stream.values) for item in boxes]
-    return sum(1 for number, key in enumerate(keys) if number == 0 or key != keys[number - 1])
+    keys = (tuple(item.get(value) for value in stream.values) for item in boxes)
+    return sum(1 for _ in groupby(keys))
 
 
-def buffer_bytes(striped: Striped, value: str) -> int:
+def _buffer_bytes(striped: Striped, value: str) -> int:
     """Bytes of the buffer of a value."""
-    chain = striped.chain
-    place = next(at for at, work in enumerate(chain.works) if work.result == value)
-    work = chain.works[place]
-    box = chain.box(place, 0, striped.capacities[value])
-    return box_bytes(work.result_type, work.layout(value), box)
-
-
-def _result_bytes(work: Workload, boxes: Boxes) -> int:
-    return box_bytes(work.result_type, work.layout(work.result), boxes[work.result])
+    work = striped.chain.works[striped.chain.place_of(value)]
+    return box_bytes(work.result_type, work.layout(value), striped.buffer_box(value))
 
 
 def cascade_tile(striped: Striped, place: int) -> Tile:

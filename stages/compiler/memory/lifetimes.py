@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stages.compiler.draft import Draft
+from stages.compiler.slices import slice_along
+from stages.compiler.tiling.streams import box_bytes
 from stages.recipe.decisions import Engine
-from stages.recipe.graph import Attribute, Operator
+from stages.recipe.graph import Attribute, Operator, outer_operands
 from stages.recipe.kinds import Kind
-from stages.tensors import TensorType
+from stages.tensors import TensorType, full_box
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,7 @@ def concat_slices(operator: Operator, types: Mapping[str, TensorType]) -> list[O
     start = 0
     for value in operator.operands:
         stop = start + types[value].shape[axis]
-        attributes: dict[str, Attribute] = {
-            "starts": tuple(start if place == axis else 0 for place in range(len(shape))),
-            "stops": tuple(stop if place == axis else full for place, full in enumerate(shape)),
-            "steps": (1,) * len(shape),
-        }
+        attributes = slice_along(shape, axis, start, stop)
         pieces.append(Operator(operator.name, Kind.SLICE, (result,), (value,), attributes))
         start = stop
     return pieces
@@ -110,7 +108,7 @@ def storages(draft: Draft, roots: Mapping[str, str]) -> dict[str, Storage]:
     crosses = {roots[value] for value in (*graph.inputs, *graph.outputs)}
     for number, group in enumerate(draft.recipe.groups):
         members = [operators[name] for name in group.operators]
-        for value in _read(members):
+        for value in outer_operands(members):
             readers.setdefault(roots[value], []).append(number)
             if group.engine is Engine.HOST:
                 crosses.add(roots[value])
@@ -127,14 +125,10 @@ def storages(draft: Draft, roots: Mapping[str, str]) -> dict[str, Storage]:
             continue
         uses = tuple(readers.get(root, ()))
         stop = count if root in ends else max([start, *uses]) + 1
-        size = _bytes(draft, root)
+        tensor_type = graph.types[root]
+        size = box_bytes(tensor_type, draft.recipe.layout(root), full_box(tensor_type.shape))
         found[root] = Storage(root, size, max(start, 0), stop, start, uses, root in crosses)
     return found
-
-
-def _read(members: list[Operator]) -> dict[str, None]:
-    inside = {value for op in members for value in op.outputs}
-    return {value: None for op in members for value in op.operands if value not in inside}
 
 
 def _left(
@@ -151,11 +145,3 @@ def _left(
         or not consumers[value]
         or any(reader.name not in names for reader in consumers[value])
     ]
-
-
-def _bytes(draft: Draft, value: str) -> int:
-    tensor_type = draft.graph.types[value]
-    total = tensor_type.dtype.size_bytes
-    for extent in draft.recipe.layout(value).physical_shape(tensor_type.shape):
-        total *= extent
-    return total

@@ -1,4 +1,4 @@
-"""Offsets for buffers whose live ranges are known: the problem, and a greedy solver.
+"""A memory that is filled group by group, and whole values placed in it by the planner.
 
 Two buffers may share addresses when their half-open live ranges don't meet. Larger and
 longer-lived buffers are placed first, each at the lowest (or highest) gap that holds it.
@@ -7,15 +7,16 @@ longer-lived buffers are placed first, each at the lowest (or highest) gap that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stages.compiler.tiling.streams import align
+from stages.memory_planner.greedy import free_gaps
 from stages.memory_planner.problem import Buffer
 from stages.memory_planner.solver import lowest_peak
 
 _STEPS = 4_000
 """Search steps for one memory, about half a second where first fit misses the bound by 5 %."""
-_ENOUGH = 1.05
+ENOUGH = 1.05
 """Of the max-live bound: a peak that isn't worth a search."""
 
 
@@ -53,24 +54,26 @@ class Arena:
         self.alignment = alignment
         self.placed: list[Placed] = []
 
-    def copy(self) -> Arena:
-        """An arena that can be filled further without changing this one."""
-        other = Arena(self.base, self.limit, self.alignment)
-        other.placed = list(self.placed)
-        return other
-
     def place(self, request: Request) -> Placed | None:
         """Place a buffer, or say that no gap holds it."""
-        gaps = self._gaps(request.start, request.stop)
-        if request.from_top:
-            for low, high in reversed(gaps):
-                address = (high - request.size_bytes) // self.alignment * self.alignment
-                if address >= low:
-                    return self._put(request, address)
+        busy = (
+            (item.address, item.end)
+            for item in self.placed
+            if item.request.start < request.stop
+            and request.start < item.request.stop
+            and item.request.size_bytes
+        )
+        gaps = free_gaps(busy, self.base, self.limit, self.alignment)
+        size = request.size_bytes
+        if not request.from_top:
+            for low, high in gaps:
+                if high - low >= size:
+                    return self._put(request, low)
             return None
-        for low, high in gaps:
-            if high - low >= request.size_bytes:
-                return self._put(request, low)
+        for low, high in reversed(list(gaps)):
+            address = (high - size) // self.alignment * self.alignment
+            if address >= low:
+                return self._put(request, address)
         return None
 
     def place_all(self, requests: Sequence[Request]) -> list[Placed] | None:
@@ -85,31 +88,10 @@ class Arena:
             found.append(placed)
         return found
 
-    def peak_bytes(self) -> int:
-        """The highest address in use, counted from the base."""
-        return max((placed.end for placed in self.placed), default=self.base) - self.base
-
     def _put(self, request: Request, address: int) -> Placed:
         placed = Placed(request, address)
         self.placed.append(placed)
         return placed
-
-    def _gaps(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Free ranges over the whole live range, aligned, lowest first."""
-        busy = sorted(
-            (item.address, item.end)
-            for item in self.placed
-            if item.request.start < stop and start < item.request.stop and item.request.size_bytes
-        )
-        gaps = []
-        low = self.base
-        for address, end in busy:
-            if address > low:
-                gaps.append((low, address))
-            low = max(low, align(end, self.alignment))
-        if self.limit > low:
-            gaps.append((low, self.limit))
-        return gaps
 
 
 def place_within(arena: Arena, requests: Sequence[Request]) -> Request | None:
@@ -119,7 +101,7 @@ def place_within(arena: Arena, requests: Sequence[Request]) -> Request | None:
     """
     if arena.place_all(largest_first(requests)) is not None:
         return None
-    return place_low(arena, [replace(request, from_top=False) for request in requests])
+    return place_low(arena, requests)
 
 
 def place_low(arena: Arena, requests: Sequence[Request]) -> Request | None:
@@ -131,7 +113,7 @@ def place_low(arena: Arena, requests: Sequence[Request]) -> Request | None:
     buffers = tuple(
         Buffer(item.name, item.start, item.stop, item.size_bytes, arena.alignment) for item in sized
     )
-    found = lowest_peak(buffers, _STEPS, _ENOUGH)
+    found = lowest_peak(buffers, _STEPS, ENOUGH)
     placed = [
         Placed(item, arena.base + found.offsets.get(item.name, 0))
         for item in largest_first(requests)
@@ -149,17 +131,3 @@ def largest_first(requests: Sequence[Request]) -> list[Request]:
         requests,
         key=lambda item: (-item.size_bytes, item.start - item.stop, item.start, item.name),
     )
-
-
-def live_peak_bytes(requests: Sequence[Request]) -> int:
-    """The most bytes alive at one instant: no placement needs less."""
-    changes: dict[int, int] = {}
-    for request in requests:
-        if request.stop > request.start:
-            changes[request.start] = changes.get(request.start, 0) + request.size_bytes
-            changes[request.stop] = changes.get(request.stop, 0) - request.size_bytes
-    peak = alive = 0
-    for instant in sorted(changes):
-        alive += changes[instant]
-        peak = max(peak, alive)
-    return peak

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stages.compiler.cascade.stripes import Striped
-from stages.compiler.memory.offsets import Placed
+from stages.compiler.memory.offsets import Placed, Request
 from stages.compiler.tiling.streams import Stream
 
 
@@ -18,6 +18,54 @@ class Slots:
     streams: tuple[tuple[Stream, tuple[Placed, ...]], ...]
     results: tuple[Placed, ...]
     accumulator: Placed | None
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Slots of one kind: `count` of them, each of `size_bytes`."""
+
+    size_bytes: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotNeeds:
+    """The slots that one group needs, by its name: for each stream, for the result where it isn't
+    resident, and for the accumulator where it has one."""
+
+    group: str
+    streams: tuple[tuple[Stream, Needed], ...]
+    result: Needed = Needed()
+    accumulator: Needed = Needed()
+
+    def requests(self, start: int, stop: int, from_top: bool) -> list[Request]:
+        """All of them, live over the groups `[start, stop)`."""
+        labelled = [
+            *((f"operand{index}", needed) for index, (_, needed) in enumerate(self.streams)),
+            ("result", self.result),
+            ("accumulator", self.accumulator),
+        ]
+        return [
+            Request(name, needed.size_bytes, start, stop, from_top)
+            for label, needed in labelled
+            for name in self._names(label, needed)
+        ]
+
+    def slots(self, placed: Mapping[str, Placed]) -> Slots:
+        """Where they lie, given all that was placed by name."""
+
+        def found(label: str, needed: Needed) -> tuple[Placed, ...]:
+            return tuple(placed[name] for name in self._names(label, needed))
+
+        streams = tuple(
+            (stream, found(f"operand{index}", needed))
+            for index, (stream, needed) in enumerate(self.streams)
+        )
+        accumulator = next(iter(found("accumulator", self.accumulator)), None)
+        return Slots(streams, found("result", self.result), accumulator)
+
+    def _names(self, label: str, needed: Needed) -> list[str]:
+        return [f"{self.group}/{label}.{index}" for index in range(needed.count)]
 
 
 @dataclass(frozen=True, slots=True)

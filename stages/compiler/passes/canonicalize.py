@@ -9,6 +9,7 @@ import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.patterns import COMMUTATIVE
+from stages.compiler.slices import slice_along
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
@@ -100,7 +101,7 @@ def _bypass(operator: Operator, editor: GraphEditor) -> None:
     movable = (
         producer is not None
         and source not in editor.outputs
-        and producer.kind is not (Kind.HOST_CALL)
+        and producer.kind is not Kind.HOST_CALL
     )
     if not movable or producer is None:
         editor.put(replace(operator, kind=Kind.IDENTITY, attributes={}))
@@ -116,11 +117,8 @@ def _split_to_slices(operator: Operator, editor: GraphEditor) -> None:
     axis, start = operator.integer("axis"), 0
     editor.drop(operator.name)
     for size, output in zip(operator.integers("sizes"), operator.outputs, strict=True):
-        starts = [0] * len(shape)
-        stops = list(shape)
-        starts[axis], stops[axis] = start, start + size
+        attributes = slice_along(shape, axis, start, start + size)
         start += size
-        attributes = {"starts": tuple(starts), "stops": tuple(stops), "steps": (1,) * len(shape)}
         name = editor.fresh(f"{operator.name}.{output}")
         editor.put(Operator(name, Kind.SLICE, operator.inputs[:1], (output,), attributes))
 

@@ -35,9 +35,7 @@ class PrivatizeDequantize:
             for reader in shared if value in editor.outputs else shared[1:]:
                 clone = editor.add_value(value, editor.types[value])
                 editor.put(replace(operator, name=editor.fresh(clone), outputs=(clone,)))
-                current = editor.operators[reader]
-                inputs = tuple(clone if name == value else name for name in current.inputs)
-                editor.put(replace(current, inputs=inputs))
+                editor.reread(reader, value, clone)
         return editor.finish()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.rests import constant_parameters
 from stages.compiler.support import POINTWISE
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
@@ -38,13 +39,11 @@ def _quantize_operands(concat: Operator, editor: GraphEditor) -> None:
     quantize = editor.only_reader(joined)
     if quantize is None or quantize.kind is not Kind.QUANTIZE or quantize.integer("axis") >= 0:
         return
-    if any(value not in editor.constants for value in quantize.inputs[1:]):
+    parameters = constant_parameters(quantize, editor)
+    if parameters is None:
         return
+    scale, zero = parameters
     stored = editor.types[quantize.outputs[0]].dtype
-    scale = np.asarray(editor.constants[quantize.inputs[1]], np.float64)
-    zero = 0.0
-    if len(quantize.inputs) > 2:
-        zero = float(np.asarray(editor.constants[quantize.inputs[2]], np.float64).reshape(()))
     inputs = []
     for value in concat.inputs:
         data = editor.constants.get(value)
@@ -113,5 +112,4 @@ def _quantize_constant(operator: Operator, value: str, dtype: DType, editor: Gra
     editor.put(
         Operator(name, Kind.DEQUANTIZE, (stored_name, scale_name), (restored,), {"axis": -1})
     )
-    inputs = tuple(restored if name == value else name for name in operator.inputs)
-    editor.put(replace(operator, inputs=inputs))
+    editor.reread(operator.name, value, restored)

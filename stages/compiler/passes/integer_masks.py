@@ -8,10 +8,11 @@ import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.patterns import scalar
+from stages.compiler.rests import constant_parameters, range_parameters, rested
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import DType, TensorType
+from stages.tensors import DType
 
 _NEEDED = (Kind.ADD, Kind.SOFTMAX, Kind.QUANTIZE, Kind.DEQUANTIZE)
 _NEGLIGIBLE = 20.0
@@ -72,11 +73,11 @@ def _quantize_mask(softmax: Operator, width: DType, editor: GraphEditor) -> None
         low, high = limits
         below = _NEGLIGIBLE if width is DType.I16 else _NEGLIGIBLE_IN_INT8
         span = high - low + below
-        finite = _Finite(softmax, editor, span)
-        masked = finite.mask(mask, choice)
+        masked = _finite(softmax.name, mask, choice, span, editor)
         editor.put(replace(total, inputs=(scores, masked)))
         least = low - span if width is DType.I16 else low - below
-        stored = finite.stored(total.outputs[0], least, high, width)
+        parameters = range_parameters(least, high, width)
+        stored = rested(total.outputs[0], *parameters, editor)
         editor.put(replace(softmax, inputs=(stored,)))
         return
 
@@ -91,21 +92,28 @@ def _sum_of(softmax: Operator, editor: GraphEditor) -> Operator | None:
 
 def _limits(source: Operator, editor: GraphEditor) -> tuple[float, float] | None:
     """The least and the largest number that a quantised value can stand for."""
-    if any(name not in editor.constants for name in source.inputs[1:]):
+    parameters = constant_parameters(source, editor)
+    if parameters is None:
         return None
-    scale = float(np.asarray(editor.constants[source.inputs[1]], np.float64).reshape(()))
-    zero = 0.0
-    if len(source.inputs) > 2:
-        zero = float(np.asarray(editor.constants[source.inputs[2]], np.float64).reshape(()))
+    scale, zero = parameters
     info = np.iinfo(str(editor.types[source.inputs[0]].dtype.numpy))
     return (info.min - zero) * scale, (info.max - zero) * scale
 
 
-def _choice(mask: str, editor: GraphEditor) -> Operator | None:
-    """The `where` between 0 and a number that masks, from which a mask is expanded."""
+def _rows(mask: str, editor: GraphEditor) -> list[Operator]:
+    """What expands or reshapes a row to a mask, from the mask back."""
+    found: list[Operator] = []
     producer = editor.producer(mask)
     while producer is not None and producer.kind in _ROWS:
+        found.append(producer)
         producer = editor.producer(producer.inputs[0])
+    return found
+
+
+def _choice(mask: str, editor: GraphEditor) -> Operator | None:
+    """The `where` between 0 and a number that masks, from which a mask is expanded."""
+    rows = _rows(mask, editor)
+    producer = editor.producer(rows[-1].inputs[0] if rows else mask)
     if producer is None or producer.kind is not Kind.WHERE:
         return None
     numbers = [scalar(editor, value) for value in producer.inputs[1:]]
@@ -114,71 +122,29 @@ def _choice(mask: str, editor: GraphEditor) -> Operator | None:
     return producer
 
 
-class _Finite:
-    """Appends a mask of finite numbers, and rests in integers."""
+def _finite(stem: str, mask: str, choice: Operator, span: float, editor: GraphEditor) -> str:
+    """The mask with -span where it masks, as it is after a rest in int8."""
+    numbers = [
+        editor.add_constant(
+            f"{stem}.mask.number",
+            np.full(
+                editor.types[value].shape,
+                0.0 if scalar(editor, value) == 0 else -span,
+                editor.types[value].dtype.numpy,
+            ),
+        )
+        for value in choice.inputs[1:]
+    ]
+    value = _again(stem, choice, (choice.inputs[0], *numbers), editor)
+    value = rested(value, np.float32(span / 127), np.int8(0), editor)
+    for row in reversed(_rows(mask, editor)):
+        value = _again(stem, row, (value,), editor)
+    return value
 
-    def __init__(self, softmax: Operator, editor: GraphEditor, span: float) -> None:
-        self._stem = softmax.name
-        self._editor = editor
-        self._span = span
 
-    def mask(self, mask: str, choice: Operator) -> str:
-        """The mask with -span where it masks, as it is after a rest in int8."""
-        editor = self._editor
-        numbers = [
-            editor.add_constant(
-                f"{self._stem}.mask.number",
-                np.full(
-                    editor.types[value].shape,
-                    0.0 if scalar(editor, value) == 0 else -self._span,
-                    editor.types[value].dtype.numpy,
-                ),
-            )
-            for value in choice.inputs[1:]
-        ]
-        value = self._again(choice, (choice.inputs[0], *numbers))
-        scale = np.float32(self._span / 127)
-        value = self._rested(value, scale, np.int8(0))
-        for row in self._rows(mask):
-            value = self._again(row, (value,))
-        return value
-
-    def _rows(self, mask: str) -> list[Operator]:
-        """What lies between the choice and the mask, in order."""
-        found: list[Operator] = []
-        producer = self._editor.producer(mask)
-        while producer is not None and producer.kind in _ROWS:
-            found.append(producer)
-            producer = self._editor.producer(producer.inputs[0])
-        return found[::-1]
-
-    def stored(self, value: str, low: float, high: float, width: DType) -> str:
-        """A value of a range as it is after a rest in integers."""
-        info = np.iinfo(str(width.numpy))
-        scale = np.float32((high - low) / (info.max - info.min))
-        zero = int(np.clip(round(info.min - low / float(scale)), info.min, info.max))
-        return self._rested(value, scale, np.int16(zero) if width is DType.I16 else np.int8(zero))
-
-    def _again(self, operator: Operator, inputs: tuple[str, ...]) -> str:
-        editor = self._editor
-        (result,) = operator.outputs
-        copy = editor.add_value(f"{self._stem}.{operator.kind}", editor.types[result])
-        name = editor.fresh(f"{copy}.of")
-        editor.put(Operator(name, operator.kind, inputs, (copy,), operator.attributes))
-        return copy
-
-    def _rested(self, value: str, scale: np.float32, zero: np.int8 | np.int16) -> str:
-        editor = self._editor
-        dtype = DType.of(zero.dtype)
-        scale_name = editor.add_constant(f"{value}.scale", np.asarray(scale))
-        zero_name = editor.add_constant(f"{value}.zero", np.asarray(zero))
-        stored = editor.add_value(f"{value}.{dtype}", TensorType(dtype, editor.types[value].shape))
-        restored = editor.add_value(f"{value}.float", editor.types[value])
-        for kind, source, result in (
-            (Kind.QUANTIZE, value, stored),
-            (Kind.DEQUANTIZE, stored, restored),
-        ):
-            operands = (source, scale_name, zero_name)
-            name = editor.fresh(f"{result}.of")
-            editor.put(Operator(name, kind, operands, (result,), {"axis": -1}))
-        return restored
+def _again(stem: str, operator: Operator, inputs: tuple[str, ...], editor: GraphEditor) -> str:
+    (result,) = operator.outputs
+    copy = editor.add_value(f"{stem}.{operator.kind}", editor.types[result])
+    name = editor.fresh(f"{copy}.of")
+    editor.put(Operator(name, operator.kind, inputs, (copy,), operator.attributes))
+    return copy

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.patterns import scalar
+from stages.compiler.rests import rested
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Attribute, Operator
@@ -63,12 +65,12 @@ def _lower(norm: Operator, editor: GraphEditor) -> bool:
     if source is None or source.kind is not Kind.DEQUANTIZE or source.integer("axis") >= 0:
         return False
     reader = editor.only_reader(norm.outputs[0])
-    step = editor.constants.get(source.inputs[1])
+    step = scalar(editor, source.inputs[1])
     if reader is None or reader.kind is not Kind.QUANTIZE or step is None:
         return False
     if any(name and name not in editor.constants for name in parameters):
         return False
-    _Lowering(norm, editor, float(np.asarray(step, np.float64).reshape(()))).run()
+    _Lowering(norm, editor, step).run()
     return True
 
 
@@ -136,17 +138,5 @@ class _Lowering:
 
     def stored(self, value: str, low: float, high: float) -> str:
         """The value, which lies in a range, as it is after a rest in int16."""
-        editor = self.editor
-        scale = editor.add_constant(
-            f"{value}.scale", np.asarray((high - low) / _LEVELS, np.float32)
-        )
-        stored = editor.add_value(f"{value}.i16", TensorType(DType.I16, editor.types[value].shape))
-        zero = editor.add_constant(f"{value}.zero", np.asarray(_LEAST if low == 0 else 0, np.int16))
-        restored = editor.add_value(f"{value}.float", editor.types[value])
-        for kind, source, result in (
-            (Kind.QUANTIZE, value, stored),
-            (Kind.DEQUANTIZE, stored, restored),
-        ):
-            name = editor.fresh(f"{result}.of")
-            editor.put(Operator(name, kind, (source, scale, zero), (result,), {"axis": -1}))
-        return restored
+        zero = np.int16(_LEAST if low == 0 else 0)
+        return rested(value, np.float32((high - low) / _LEVELS), zero, self.editor)

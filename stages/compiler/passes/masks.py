@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.slices import slice_along
 from stages.compiler.support import COMPARISONS, POINTWISE
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
@@ -66,11 +67,9 @@ def _gather_to_slice(gather: Operator, editor: GraphEditor) -> None:
         reshape = Operator(gather.name, Kind.RESHAPE, (table,), gather.outputs, attributes)
         editor.put(reshape)
         return
-    starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
-    starts[axis], stops[axis], steps[axis] = int(flat[0]), int(flat[-1]) + 1, step
     cut_shape = (*shape[:axis], flat.size, *shape[axis + 1 :])
     cut = editor.add_value(f"{result}.slice", TensorType(editor.types[table].dtype, cut_shape))
-    box = {"starts": tuple(starts), "stops": tuple(stops), "steps": tuple(steps)}
+    box = slice_along(shape, axis, int(flat[0]), int(flat[-1]) + 1, step)
     editor.put(Operator(editor.fresh(f"{gather.name}.slice"), Kind.SLICE, (table,), (cut,), box))
     editor.put(Operator(gather.name, Kind.RESHAPE, (cut,), gather.outputs, attributes))
 

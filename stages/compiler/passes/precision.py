@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stages.compiler.draft import Draft
+from stages.compiler.draft import Draft, fresh_name
 from stages.compiler.support import (
     CONTRACTIONS,
     POINTWISE,
@@ -234,19 +234,11 @@ class _Retyping:
         return retyped_draft.with_notes(self.notes).with_weighed(self.weighed)
 
     def _fresh(self, stem: str) -> str:
-        name, number = stem, 0
-        while name in self.types or name in self.draft.graph.types:
-            number += 1
-            name = f"{stem}.{number}"
-        return name
+        return fresh_name(stem, self.types, self.draft.graph.types)
 
     def _fresh_operator(self, stem: str) -> str:
         taken = {op.name for op in self.draft.graph.operators}
-        name, number = stem, 0
-        while name in self.operators or name in taken:
-            number += 1
-            name = f"{stem}.{number}"
-        return name
+        return fresh_name(stem, self.operators, taken)
 
 
 def _parameters(member: Operator) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.passes.lower_norms import has_arithmetic
 from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
+from stages.compiler.rests import range_parameters
 from stages.compiler.support import engine_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
@@ -18,8 +19,7 @@ from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
 
 _WEIGHT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
-_FOLLOWS = frozenset({Kind.RELU, Kind.CLIP, Kind.ADD})
-_LOW, _HIGH = -128, 127
+_HIGH = 127
 _LARGEST_BIAS = 2.0**30
 """In steps of the accumulator: half of int32 is left to the products."""
 
@@ -91,9 +91,7 @@ def _set_output_apart(value: str, quantization: Quantization, editor: GraphEdito
     outputs = tuple(made if name == value else name for name in maker.outputs)
     editor.put(replace(maker, outputs=outputs))
     for name in [name for name in editor.readers[value] if name in quantization.keep]:
-        reader = editor.operators[name]
-        inputs = tuple(made if operand == value else operand for operand in reader.inputs)
-        editor.put(replace(reader, inputs=inputs))
+        editor.reread(name, value, made)
     return made
 
 
@@ -105,7 +103,7 @@ def _quantize_value(
     readers = [name for name in editor.readers[value] if name not in quantization.keep]
     if made == value and not readers:
         return
-    scale, zero = _scale_of(limits, quantization.activations)
+    scale, zero = _parameters(limits, quantization.activations)
     scale_name = editor.add_constant(f"{value}.scale", np.asarray(scale))
     zero_name = editor.add_constant(f"{value}.zero", np.asarray(zero))
     shape = editor.types[value].shape
@@ -114,35 +112,19 @@ def _quantize_value(
     if made == value:
         restored = editor.add_value(f"{value}.float", editor.types[value])
     for name in readers:
-        reader = editor.operators[name]
-        inputs = tuple(restored if operand == value else operand for operand in reader.inputs)
-        editor.put(replace(reader, inputs=inputs))
-    parameters = (scale_name, zero_name)
-    editor.put(
-        Operator(
-            editor.fresh(f"{value}.quantize"),
-            Kind.QUANTIZE,
-            (made, *parameters),
-            (stored,),
-            {"axis": -1},
-        )
-    )
-    editor.put(
-        Operator(
-            editor.fresh(f"{value}.dequantize"),
-            Kind.DEQUANTIZE,
-            (stored, *parameters),
-            (restored,),
-            {"axis": -1},
-        )
-    )
+        editor.reread(name, value, restored)
+    for kind, source, result in (
+        (Kind.QUANTIZE, made, stored),
+        (Kind.DEQUANTIZE, stored, restored),
+    ):
+        name, operands = editor.fresh(f"{value}.{kind}"), (source, scale_name, zero_name)
+        editor.put(Operator(name, kind, operands, (result,), {"axis": -1}))
 
 
-def _scale_of(limits: Range, scales: ActivationScales) -> tuple[np.float32, np.int8]:
+def _parameters(limits: Range, scales: ActivationScales) -> tuple[np.float32, np.generic]:
     if scales is ActivationScales.SYMMETRIC:
         return np.float32(max(-limits.low, limits.high) / _HIGH), np.int8(0)
-    scale = np.float32((limits.high - limits.low) / (_HIGH - _LOW))
-    return scale, np.int8(np.clip(round(_LOW - limits.low / float(scale)), _LOW, _HIGH))
+    return range_parameters(limits.low, limits.high, DType.I8)
 
 
 def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEditor) -> None:
@@ -157,15 +139,8 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
     stored_name = editor.add_constant(f"{operator.inputs[1]}.i8", stored)
     scale_name = editor.add_constant(f"{operator.inputs[1]}.scale", scale)
     restored = editor.add_value(f"{operator.inputs[1]}.float", editor.types[operator.inputs[1]])
-    editor.put(
-        Operator(
-            editor.fresh(f"{operator.name}.dequantize_weights"),
-            Kind.DEQUANTIZE,
-            (stored_name, scale_name),
-            (restored,),
-            {"axis": axis},
-        )
-    )
+    name, operands = editor.fresh(f"{operator.name}.dequantize_weights"), (stored_name, scale_name)
+    editor.put(Operator(name, Kind.DEQUANTIZE, operands, (restored,), {"axis": axis}))
     bias = _integer_bias(operator, activation_scale, scale, editor)
     editor.put(replace(operator, inputs=(operator.inputs[0], restored, *bias)))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.draft import Draft
+from stages.compiler.draft import Draft, fresh_name
 from stages.compiler.support import COMPARISONS, POINTWISE, seed_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
@@ -79,7 +79,7 @@ class _Separation:
         return separated
 
     def _again(self, value: str) -> str:
-        name = _fresh(f"{value}.again", self.types)
+        name = fresh_name(f"{value}.again", self.types)
         self.types[name] = self.types[value]
         if value in self.layouts:
             self.layouts[name] = self.layouts[value]
@@ -107,11 +107,3 @@ def _ways(members: Sequence[Operator]) -> list[list[int]]:
         feeds.update((value, way) for value, way in zip(member.inputs, ways, strict=True) if value)
         found.append(ways)
     return found[::-1]
-
-
-def _fresh(stem: str, taken: Mapping[str, TensorType]) -> str:
-    name, number = stem, 0
-    while name in taken:
-        number += 1
-        name = f"{stem}.{number}"
-    return name

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.patterns import scalar
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
@@ -59,11 +60,10 @@ def _sink_pad(pad: Operator, editor: GraphEditor) -> None:
     source = _dequantize_of(pad.inputs[0], editor)
     if source is None or (pad.word("mode") == "constant" and pad.number("value") != 0):
         return
-    zero = editor.constants.get(source.inputs[2]) if len(source.inputs) > 2 else np.int8(0)
-    if zero is None or np.asarray(zero).size != 1:
+    zero = scalar(editor, source.inputs[2]) if len(source.inputs) > 2 else 0.0
+    if zero is None:
         return
-    point = float(np.asarray(zero, np.float64).reshape(()))
-    attributes = {**pad.attributes, "value": point}
+    attributes = {**pad.attributes, "value": zero}
     _restore(replace(pad, attributes=attributes), (source.inputs[0],), source, editor)
 
 

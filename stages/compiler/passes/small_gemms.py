@@ -63,7 +63,7 @@ class _Weighing:
         for family in list(families(editor)):
             apart = [op for item in family for op in item.members]
             trial = GraphEditor(draft)
-            joined = [op for group in merge(family, trial) for op in group]
+            joined = merge(family, trial)
             forms = {
                 "separate": _serial(self.weigher.cycles(apart, editor)),
                 "merged": _serial(self.weigher.cycles(joined, trial))
@@ -79,7 +79,7 @@ class _Weighing:
     def _stays_as_near(self, family: Sequence[Sibling], editor: GraphEditor) -> bool:
         """Whether the joined result may stay in the SRAM if a sibling's may: one that has to go
         out to the DDR and back costs more than the array gains."""
-        room = (self.spec.sram.size_bytes - self.spec.sram.reserved_bytes) // 2
+        room = self.spec.sram.usable_bytes // 2
         sizes = [device_type(editor.types[item.result], self.spec).size_bytes for item in family]
         return sum(sizes) <= room or min(sizes) > room
 

@@ -111,7 +111,7 @@ class _Viewing:
         copied = launch_cycles(spec, Engine.VECTOR)
         copied += vector_cycles(spec.vector, [operator.kind], count, width)
         walked = 0
-        if size * _RESIDENT_SHARE > spec.sram.size_bytes - spec.sram.reserved_bytes:
+        if size * _RESIDENT_SHARE > spec.sram.usable_bytes:
             short = transfer_cost(spec, size, run, DDR, SRAM).channel_cycles
             long = transfer_cost(spec, size, size, DDR, SRAM).channel_cycles
             walked, copied = users * (short - long), copied + 2 * long

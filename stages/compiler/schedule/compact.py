@@ -13,10 +13,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from stages.compiler.memory.offsets import ENOUGH
 from stages.compiler.schedule.clock import Clock
-from stages.compiler.schedule.dependencies import Dependencies, is_managed
+from stages.compiler.schedule.dependencies import Dependencies
 from stages.compiler.schedule.ordering import Ordering
-from stages.compiler.schedule.pool import Pool
+from stages.compiler.schedule.pool import pools_of
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import align
 from stages.hardware.spec import HardwareSpec
@@ -24,8 +25,6 @@ from stages.memory_planner.problem import Buffer, Problem, max_live_bytes
 from stages.memory_planner.solution import Solution
 from stages.memory_planner.solver import solve
 
-ENOUGH = 1.05
-"""A peak of so many times the most bytes live at once isn't worth moving buffers."""
 _MOST_BUFFERS = 3_000
 _STEPS = 600
 
@@ -91,23 +90,17 @@ def _lives(found: Dependencies, order: Sequence[int]) -> dict[int, tuple[int, in
         for buffer in dict.fromkeys(found.buffers_of[number]):
             if buffer < 0:
                 continue
-            use = found.buffers[buffer]
-            if use.size_bytes and is_managed(use.place):
+            if found.buffers[buffer].is_managed:
                 first, _ = lives.get(buffer, (place, place))
                 lives[buffer] = (first, place + 1)
     return lives
-
-
-def _size(number: int, found: Dependencies, spec: HardwareSpec) -> int:
-    use = found.buffers[number]
-    return align(use.size_bytes, placement_alignment(spec.sram)) if use.is_slot else use.size_bytes
 
 
 def _buffer(number: int, found: Dependencies, lives: Lives, spec: HardwareSpec) -> Buffer:
     """A buffer for the planner: residents stay where the recipe put them."""
     use, alignment = found.buffers[number], placement_alignment(spec.sram)
     fixed = None if use.is_slot else use.place.address - align(spec.sram.reserved_bytes, alignment)
-    return Buffer(str(number), *lives[number], _size(number, found, spec), alignment, fixed)
+    return Buffer(str(number), *lives[number], use.taken_bytes(alignment), alignment, fixed)
 
 
 def _predecessors(
@@ -120,11 +113,7 @@ def _predecessors(
 ) -> list[list[int]]:
     """What each instruction waits for: what it reads, and whoever had its bytes before."""
     after = [list(items) for items in found.predecessors]
-    sram, ddr = spec.sram, spec.ddr
-    pools = {
-        sram.name: Pool(sram.reserved_bytes, sram.size_bytes, placement_alignment(sram)),
-        ddr.name: Pool(0, ddr.size_bytes, 1),
-    }
+    pools, alignment = pools_of(spec), placement_alignment(spec.sram)
     last_by_queue: dict[int, dict[int, int]] = defaultdict(dict)
     for place, number in enumerate(order):
         touched = [buffer for buffer in dict.fromkeys(found.buffers_of[number]) if buffer in lives]
@@ -132,7 +121,7 @@ def _predecessors(
             use = found.buffers[buffer]
             pool = pools[use.place.memory]
             if lives[buffer][0] == place:
-                size = _size(buffer, found, spec)
+                size = use.taken_bytes(alignment)
                 spot = pool.spot_at(addresses[buffer], size)
                 assert spot is not None, "two live buffers share bytes"
                 pool.take(spot.address, size)

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from stages.compiler.emit.program import Place, Written
 from stages.compiler.schedule.overlap import Footprint, footprint, may_share
+from stages.compiler.tiling.streams import align
 from stages.plan.instructions import DDR, SRAM, Opcode, Region
 from stages.recipe.decisions import Lifetime
 
@@ -46,6 +47,20 @@ class BufferUse:
     size_bytes: int
     touches: int = 0
     writers: list[int] = field(default_factory=list)
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether it shares its memory with others over time: not what lives all along."""
+        return (
+            self.size_bytes > 0
+            and self.place.memory in (SRAM, DDR)
+            and self.place.lifetime not in (Lifetime.WEIGHTS, Lifetime.LONG_LIVED)
+        )
+
+    def taken_bytes(self, alignment: int) -> int:
+        """Bytes that it takes of its memory: a slot is free to move by multiples of an alignment,
+        and takes whole ones."""
+        return align(self.size_bytes, alignment) if self.is_slot else self.size_bytes
 
 
 @dataclass(slots=True)
@@ -183,11 +198,3 @@ def _lane(item: Written) -> Lane:
     if item.writes[0].is_slot:
         return Lane.LOAD
     return Lane.STORE if item.reads[0].is_slot else Lane.MOVE
-
-
-def is_managed(place: Place) -> bool:
-    """Whether a place shares its memory with others over time: not what lives all along."""
-    return place.memory in (SRAM, DDR) and place.lifetime not in (
-        Lifetime.WEIGHTS,
-        Lifetime.LONG_LIVED,
-    )

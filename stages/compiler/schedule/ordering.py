@@ -16,10 +16,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from stages.compiler.schedule.clock import Clock
-from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane, is_managed
-from stages.compiler.schedule.pool import Pool, Span
+from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane
+from stages.compiler.schedule.pool import Pool, Span, pools_of
 from stages.compiler.support import placement_alignment
-from stages.compiler.tiling.streams import align
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import SRAM
 
@@ -79,17 +78,9 @@ class Scheduler:
         self.addresses = [use.place.address for use in buffers]
         self.left = [use.touches for use in buffers]
         self.last_by_queue = [{} for _ in buffers]
-        alignment = self.alignment = placement_alignment(self.spec.sram)
-        sram, ddr = self.spec.sram, self.spec.ddr
-        self.pools = {
-            sram.name: Pool(sram.reserved_bytes, sram.size_bytes, alignment),
-            ddr.name: Pool(0, ddr.size_bytes, 1),
-        }
-        managed = [
-            number
-            for number, use in enumerate(buffers)
-            if use.touches and use.size_bytes and is_managed(use.place)
-        ]
+        self.alignment = placement_alignment(self.spec.sram)
+        self.pools = pools_of(self.spec)
+        managed = [number for number, use in enumerate(buffers) if use.touches and use.is_managed]
         managed.sort(key=lambda number: (buffers[number].first, number))
         self.queue = deque(managed)
         self.fixed = [
@@ -172,7 +163,7 @@ class Scheduler:
 
     def _release(self, buffer: int) -> bool:
         use = self.found.buffers[buffer]
-        if not use.size_bytes or not is_managed(use.place):
+        if not use.is_managed:
             return False
         nodes = tuple(self.last_by_queue[buffer].values())
         time = max(self.ends[node] for node in nodes)
@@ -185,7 +176,7 @@ class Scheduler:
             buffer = self.queue[0]
             use = self.found.buffers[buffer]
             pool = self.pools[use.place.memory]
-            size = self._size(use)
+            size = use.taken_bytes(self.alignment)
             if self._is_movable(buffer):
                 spot = pool.find(size, self._floor(use), self._avoided(use))
             else:
@@ -206,28 +197,23 @@ class Scheduler:
         """A time before which nobody will write a slot: its queue is busy until then."""
         return max(self.now, self.clock.busy_until(use.first))
 
-    def _size(self, use: BufferUse) -> int:
-        if not use.is_slot:
-            return use.size_bytes
-        return align(use.size_bytes, self.alignment)
-
     def _is_movable(self, buffer: int) -> bool:
         return self.found.buffers[buffer].is_slot and buffer not in self.pinned
 
     def _avoided(self, use: BufferUse) -> list[Span]:
         """Bytes that buffers with an address of their own take while this one lives."""
         spans = []
-        while self.fixed and self.addresses_known(self.fixed[0]):
+        while self.fixed and self._has_had_its_turn(self.fixed[0]):
             self.fixed.pop(0)
         for number in self.fixed:
             other = self.found.buffers[number]
             if other.first > use.last:
                 break
-            spans.append((other.place.address, other.place.address + self._size(other)))
+            start = other.place.address
+            spans.append((start, start + other.taken_bytes(self.alignment)))
         return sorted(spans)
 
-    def addresses_known(self, buffer: int) -> bool:
-        """Whether a buffer has had its turn."""
+    def _has_had_its_turn(self, buffer: int) -> bool:
         first = self.found.buffers[buffer].first
         head = self.found.buffers[self.queue[0]].first
         return (first, buffer) < (head, self.queue[0])

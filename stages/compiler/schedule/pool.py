@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import align
+from stages.hardware.spec import HardwareSpec
 
 Span = tuple[int, int]
 Nodes = tuple[int, ...]
@@ -161,3 +163,12 @@ class Pool:
             time = max(time, item.time)
             nodes.update(dict.fromkeys(item.nodes))
         return Spot(address, time, tuple(nodes))
+
+
+def pools_of(spec: HardwareSpec) -> dict[str, Pool]:
+    """A device's memories by name, all free. What lies in the DDR keeps its address."""
+    sram, ddr = spec.sram, spec.ddr
+    return {
+        sram.name: Pool(sram.reserved_bytes, sram.size_bytes, placement_alignment(sram)),
+        ddr.name: Pool(0, ddr.size_bytes, 1),
+    }

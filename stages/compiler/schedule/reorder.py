@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stages.compiler.emit.program import Place, Program, Written
-from stages.compiler.schedule.clock import clock_of
+from stages.compiler.schedule.clock import Clock, clock_of
 from stages.compiler.schedule.compact import compacted
 from stages.compiler.schedule.dependencies import Dependencies, dependencies
 from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
@@ -37,17 +37,21 @@ def scheduled(
     found = dependencies(written)
     instructions = [item.instruction for item in written]
     first = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
+    ordering = _ordered(written, found, first, spec)
+    return _rewritten(written, found, compacted(found, ordering, first, spec))
+
+
+def _ordered(
+    written: Sequence[Written], found: Dependencies, clock: Clock, spec: HardwareSpec
+) -> Ordering:
     pinned: frozenset[int] = frozenset()
     for _ in range(_TRIES):
         try:
-            ordering = Scheduler(found, first.fresh(), spec, pinned).run()
+            return Scheduler(found, clock.fresh(), spec, pinned).run()
         except Stuck as stuck:
             pinned |= _pins(found, _segments(written), stuck.buffer)
-            continue
-        return _rewritten(written, found, compacted(found, ordering, first, spec))
     every = frozenset(number for number, use in enumerate(found.buffers) if use.is_slot)
-    ordering = Scheduler(found, first.fresh(), spec, every).run()
-    return _rewritten(written, found, compacted(found, ordering, first, spec))
+    return Scheduler(found, clock.fresh(), spec, every).run()
 
 
 def _segments(written: Sequence[Written]) -> list[int]:
@@ -129,16 +133,5 @@ def _moved(
     moved = []
     for region, place, buffer in zip(regions, old, buffers, strict=True):
         shift = places[buffer].address - place.address if buffer >= 0 else 0
-        moved.append(_shifted(region, shift) if shift else region)
+        moved.append(replace(region, address=region.address + shift) if shift else region)
     return tuple(moved)
-
-
-def _shifted(region: Region, shift: int) -> Region:
-    return Region(
-        region.memory,
-        region.address + shift,
-        region.dtype,
-        region.shape,
-        region.layout,
-        region.strides,
-    )

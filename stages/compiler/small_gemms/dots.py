@@ -75,19 +75,14 @@ def _ended(
         after = editor.add_value(f"{operator.name}.dots.{follower.kind}", held)
         name = editor.fresh(follower.name)
         inputs = (value, *follower.inputs[1:])
-        made.append(_put(replace(follower, name=name, inputs=inputs, outputs=(after,)), editor))
+        made.append(editor.put(replace(follower, name=name, inputs=inputs, outputs=(after,))))
         value = after
     if shape != editor.types[result].shape:
         attributes: dict[str, Attribute] = {"shape": editor.types[result].shape}
-        made.append(
-            _put(
-                Operator(editor.fresh(result), Kind.RESHAPE, (value,), (result,), attributes),
-                editor,
-            )
-        )
+        name = editor.fresh(result)
+        made.append(editor.put(Operator(name, Kind.RESHAPE, (value,), (result,), attributes)))
         return made
-    renamed = replace(made[-1], outputs=(result,))
-    made[-1] = _put(renamed, editor)
+    made[-1] = editor.put(replace(made[-1], outputs=(result,)))
     return made
 
 
@@ -144,7 +139,7 @@ def _reshaped(
         dequantize = Operator(
             editor.fresh(result), Kind.DEQUANTIZE, inputs, (result,), {"axis": axis}
         )
-        made.append(_put(dequantize, editor))
+        made.append(editor.put(dequantize))
         return result
     if held.shape == shape:
         return value
@@ -180,10 +175,5 @@ def _add(
 ) -> str:
     name = editor.fresh(stem)
     value = editor.add_value(name, held)
-    made.append(_put(Operator(name, kind, tuple(inputs), (value,), attributes or {}), editor))
+    made.append(editor.put(Operator(name, kind, tuple(inputs), (value,), attributes or {})))
     return value
-
-
-def _put(operator: Operator, editor: GraphEditor) -> Operator:
-    editor.put(operator)
-    return operator

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stages.compiler.draft import GraphEditor
-from stages.recipe.graph import Attribute, Operator
+from stages.compiler.slices import slice_along
+from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
 
@@ -119,17 +120,17 @@ def feeders_of(operator: Operator, editor: GraphEditor) -> tuple[Operator, ...]:
     return tuple(op for op in makers if op is not None and op.kind is Kind.DEQUANTIZE)
 
 
-def merge(family: Sequence[Sibling], editor: GraphEditor) -> tuple[tuple[Operator, ...], ...]:
-    """Make one contraction of a family, in the editor. Returns the groups that then stand where
-    the family stood: the contraction with all that goes along, and a slice for each sibling."""
+def merge(family: Sequence[Sibling], editor: GraphEditor) -> list[Operator]:
+    """Make one contraction of a family, in the editor. Returns what then stands where the family
+    stood: the contraction with all that goes along, and a slice for each sibling."""
     first = family[0]
     stem = f"{first.seed.name}.siblings"
     for item in family:
-        for operator in (item.seed, *item.followers, *(op for op in (item.quantize,) if op)):
+        for operator in item.members[len(item.feeders) :]:
             editor.drop(operator.name)
     weights = _joined_weights(family, stem, editor)
     bias = _joined_bias(family, stem, editor)
-    made: list[Operator] = [op for op in (*weights[1], *bias[1]) if op is not None]
+    made = [*weights[1], *bias[1]]
     source = first.seed.inputs[0]
     producer = editor.producer(source)
     if producer is not None and producer.kind is Kind.DEQUANTIZE:
@@ -138,38 +139,27 @@ def merge(family: Sequence[Sibling], editor: GraphEditor) -> tuple[tuple[Operato
     value = _widened(first.seed.outputs[0], family, stem, editor)
     operands = (source, weights[0], *((bias[0],) if bias[0] else ()))
     seed = replace(first.seed, name=name, inputs=operands, outputs=(value,))
-    made.append(_put(seed, editor))
+    made.append(editor.put(seed))
     for number, follower in enumerate(first.followers):
         name = editor.fresh(f"{stem}.{number}.{follower.kind}")
         after = _widened(follower.outputs[0], family, name, editor)
-        made.append(_put(replace(follower, name=name, inputs=(value,), outputs=(after,)), editor))
+        made.append(editor.put(replace(follower, name=name, inputs=(value,), outputs=(after,))))
         value = after
     if first.quantize is not None:
         quantize = _joined_quantize(family, value, stem, editor)
-        made.append(_put(quantize, editor))
+        made.append(editor.put(quantize))
         value = quantize.outputs[0]
-    return (tuple(made), *((item,) for item in _cut(family, value, editor)))
-
-
-def _put(operator: Operator, editor: GraphEditor) -> Operator:
-    editor.put(operator)
-    return operator
+    return [*made, *_cut(family, value, editor)]
 
 
 def _cut(family: Sequence[Sibling], value: str, editor: GraphEditor) -> Iterator[Operator]:
     """A slice for each sibling's result."""
     shape, axis, start = editor.types[value].shape, family[0].channel, 0
     for item in family:
-        starts, stops = [0] * len(shape), list(shape)
-        starts[axis], stops[axis] = start, start + item.width
+        attributes = slice_along(shape, axis, start, start + item.width)
         start += item.width
-        attributes: dict[str, Attribute] = {
-            "starts": tuple(starts),
-            "stops": tuple(stops),
-            "steps": (1,) * len(shape),
-        }
         name = editor.fresh(f"{item.result}.part")
-        yield _put(Operator(name, Kind.SLICE, (value,), (item.result,), attributes), editor)
+        yield editor.put(Operator(name, Kind.SLICE, (value,), (item.result,), attributes))
 
 
 def _likeness(item: Sibling, editor: GraphEditor) -> object:
@@ -293,7 +283,7 @@ def _keep(
         (restored,),
         {"axis": axis},
     )
-    return restored, (_put(dequantize, editor),)
+    return restored, (editor.put(dequantize),)
 
 
 def _joined_quantize(

@@ -62,8 +62,8 @@ class Catalogue:
         kept = every.rows(_legal(self.work, every, self.spec))
         if not len(kept.reduction):
             return kept
-        capacity = self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
-        fits = slots_bytes(self.work, kept, self.streams, self.spec) <= capacity
+        slots = slots_bytes(self.work, kept, self.streams, self.spec)
+        fits = slots <= self.spec.sram.usable_bytes
         if not fits.any():
             return kept
         count = kept.steps(self.work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from stages.compiler.tiling.catalogue import Catalogue, result_slots, slots_of
 from stages.compiler.tiling.extent_table import Columns, ExtentTable
-from stages.compiler.tiling.streams import Stream, align, box_bytes, steps, stream_bytes
+from stages.compiler.tiling.streams import Stream, align, box_bytes, stream_bytes
 from stages.compiler.tiling.tile_prices import TilePrices
-from stages.compiler.tiling.workload import Workload
+from stages.compiler.tiling.workload import Boxes, Workload
 from stages.hardware.cost import launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.recipe.decisions import Tile
@@ -149,7 +149,7 @@ class Search:
                 port = port + count * moved.port
                 if stream.is_constant:
                     # It is loaded beforehand, as far as there is room beside the neighbours.
-                    first = first + 2 * moved.channel * moved.slot_bytes // self._capacity
+                    first = first + 2 * moved.channel * moved.slot_bytes // spec.sram.usable_bytes
                 else:
                     first = first + moved.channel
             if spec.driver.sync_mode is SyncMode.STRICT:
@@ -162,10 +162,6 @@ class Search:
             longer, shorter = np.maximum(compute, moving), np.minimum(compute, moving)
             by_order.append(longer + shorter // _HIDDEN + (ramp + first) // 2)
         return np.array(by_order, dtype=np.int64)
-
-    @property
-    def _capacity(self) -> int:
-        return self.spec.sram.size_bytes - self.spec.sram.reserved_bytes
 
     @cached_property
     def _steps(self) -> Columns:
@@ -214,13 +210,13 @@ def accumulator_bytes(work: Workload, extents: Shape) -> int:
 
 
 def exact_slots(
-    work: Workload, tile: Tile, moved: list[Stream], alignment: int
+    work: Workload, parts: Iterable[Boxes], moved: list[Stream], alignment: int
 ) -> tuple[dict[Stream, int], int]:
-    """The largest bytes that each stream's slot, and the result's, must hold over all steps."""
+    """The largest bytes that each stream's slot, and the result's, must hold over all the parts
+    that a group is made in."""
     sizes = dict.fromkeys(moved, 0)
     result_bytes = 0
-    for step in steps(work, tile):
-        boxes = work.boxes(step.box, step.reduction)
+    for boxes in parts:
         for stream in moved:
             sizes[stream] = max(sizes[stream], stream_bytes(work, stream, boxes, alignment))
         size = box_bytes(work.result_type, work.layout(work.result), boxes[work.result])

@@ -18,7 +18,7 @@ from stages.compiler.cascading import Cascading
 from stages.compiler.pipeline import Compiled, compile_graph
 from stages.device.functional import Machine
 from stages.hardware.spec import HardwareSpec
-from stages.plan.instructions import DDR, Opcode, Plan
+from stages.plan.ddr_traffic import ddr_bytes
 from stages.plan.timing import plan_cycles
 from stages.recipe.graph import Graph
 from stages.recipe.onnx_import import import_model
@@ -121,16 +121,6 @@ def _compiled(blocks: Blocks, spec: HardwareSpec, option: Cascading) -> Compiled
     return compile_graph(blocks.graph, blocks.constants, spec, ranges, cascading=option)
 
 
-def _ddr_bytes(plan: Plan) -> int:
-    return sum(
-        region.size_bytes
-        for item in plan.instructions
-        if item.opcode is Opcode.DMA_COPY
-        for region in (*item.reads, *item.writes)
-        if region.memory == DDR
-    )
-
-
 @pytest.mark.parametrize("name", ["rk3588_npu", "ethos_u65_512"])
 def test_inverted_residual_blocks_run_in_cascades(name: str) -> None:
     blocks, spec, layers, cascaded = _both(name)
@@ -138,7 +128,7 @@ def test_inverted_residual_blocks_run_in_cascades(name: str) -> None:
     assert cascaded.recipe.cascades
     judge_plan(cascaded, spec)
     assert plan_cycles(cascaded.plan, spec) <= plan_cycles(layers.plan, spec)
-    assert _ddr_bytes(cascaded.plan) < 0.5 * _ddr_bytes(layers.plan)
+    assert ddr_bytes(cascaded.plan) < 0.5 * ddr_bytes(layers.plan)
     one = Machine(layers.plan, layers.weights, spec).run(blocks.feeds)
     other = Machine(cascaded.plan, cascaded.weights, spec).run(blocks.feeds)
     for value, array in one.outputs.items():

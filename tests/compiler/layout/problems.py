@@ -21,16 +21,19 @@ def best_of_all(problem: Problem) -> float:
 
 @st.composite
 def problems(draw: st.DrawFn, forbidden: bool = True) -> Problem:
-    """Small graphs of any shape: costs are few numbers, so that ties are common, and pairs of
-    choices may be `forbidden`."""
-    widths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=7))
+    """Small graphs, every second one too dense for elimination alone: costs are few numbers, so
+    that ties are common, and pairs of choices may be `forbidden`."""
+    is_dense = draw(st.booleans())
+    narrowest = 2 if is_dense else 1
+    widths = draw(st.lists(st.integers(narrowest, 3), min_size=4 if is_dense else 1, max_size=7))
     while prod(widths) > MOST_ASSIGNMENTS:
         widths.pop()
     number = st.integers(0, 9).map(float)
-    cost = st.one_of(number, st.just(inf)) if forbidden else number
+    cost = st.sampled_from([*map(float, range(6)), inf, inf, inf]) if forbidden else number
     nodes = tuple(tuple(draw(number) for _ in range(width)) for width in widths)
     pairs = [(a, b) for b in range(len(widths)) for a in range(b)]
-    kept = [pair for pair in pairs if draw(st.booleans())]
+    most = 4 if is_dense else 1
+    kept = [pair for pair in pairs if draw(st.integers(0, 4)) < most]
     edges = tuple(
         Edge(a, b, tuple(tuple(draw(cost) for _ in range(widths[b])) for _ in range(widths[a])))
         for a, b in kept
