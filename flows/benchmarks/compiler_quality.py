@@ -1,6 +1,6 @@
 """How near to the hardware's limit recipes come: latency, DRAM traffic and SRAM, in int8.
 
-Part of `make bench`'s page of the compiler; `measure` makes one row. Simulated figures: the same on
+Part of `make bench`'s page of the compiler; `quality` makes one row. Simulated figures: the same on
 every machine.
 """
 
