@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stages.compile import Reuse, compile_model, compile_until
-from stages.compiler.pipeline import passes
+from stages.compiler.pipeline import decisions, rewrites
 from stages.errors import InputError
 from stages.package import read_package
 from stages.recipe.decisions import Engine
@@ -16,7 +16,7 @@ from tests.compiler.campaign import model_of
 from tests.compiler.folders import package_bytes, residual_folder, save_folder
 
 SPEC = Path("hardware_specs/npu_tiny.yaml")
-PASSES = [step.name for step in passes(None, {})]
+PASSES = [step.name for step in (*rewrites(None, {}), *decisions())]
 
 
 @pytest.fixture(autouse=True)
