@@ -87,7 +87,7 @@ def main() -> None:
     steps: list[list[str]] = []
     for spec in load_specs(chosen.hardware, project):
         for model in chosen.models:
-            found, _ = quality(model, *load(model), spec)
+            found = quality(model, *load(model), spec)
             rows.append(row(found, cycles_to_nanoseconds(spec, found.cycles)))
             print(*rows[-1], sep="  ", flush=True)
             replace_section(page, TITLE, lines(rows))
