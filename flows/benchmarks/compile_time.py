@@ -6,11 +6,8 @@ Python's start and all imports are included, since a peer's command line pays fo
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +19,10 @@ import onnx
 import yaml
 from onnx import numpy_helper
 
+from flows.benchmarks.choice import bench_parser
+from flows.benchmarks.command_cost import run_recipe
 from flows.benchmarks.sections import replace_section, table
-from flows.project.places import find_project
+from flows.project.places import find_project, hardware_path
 from models.zoo import build
 from models.zoo.ranges import fused_quantization
 from stages.hardware.load import load_spec
@@ -74,13 +73,10 @@ def recipe(*arguments: str | Path) -> float:
     Raises:
         CalledProcessError: it ended with another code than 0.
     """
-    command = [sys.executable, "-m", "flows", "--quiet", *map(str, arguments)]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return usage.ru_utime + usage.ru_stime
+    cost = run_recipe(*arguments)
+    if cost.exit_code:
+        raise subprocess.CalledProcessError(cost.exit_code, ["recipe", *map(str, arguments)])
+    return cost.cpu_seconds
 
 
 def write_ranges(model: Path, hardware: Path, target: Path) -> int:
@@ -156,18 +152,14 @@ def _growth(times: Sequence[CompileTime]) -> list[str]:
 
 def main() -> None:
     """Measures and writes the section."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flows.benchmarks.compile_time", description=__doc__
-    )
-    parser.add_argument("--models", nargs="+", default=MODELS)
-    parser.add_argument("--hardware", nargs="+", default=HARDWARE)
+    parser = bench_parser("compile_time", __doc__, MODELS, HARDWARE)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     chosen = parser.parse_args()
     project = find_project()
     page = project.root / "docs" / "benchmarks.md"
     times: list[CompileTime] = []
     for hardware in chosen.hardware:
-        spec = project.root / "hardware_specs" / f"{hardware}.yaml"
+        spec = hardware_path(hardware, project)
         for model in chosen.models:
             with tempfile.TemporaryDirectory() as folder:
                 times.append(measure(model, spec, Path(folder), chosen.repeats))

@@ -5,15 +5,14 @@ Simulated figures, the same on every machine; writes its section of docs/benchma
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
+from flows.benchmarks.choice import bench_parser, load_specs
 from flows.benchmarks.compiler_quality import HARDWARE, MODELS, Quality, load, quality
 from flows.benchmarks.compiler_steps import EACH, cycles
 from flows.benchmarks.sections import replace_section, table
 from flows.project.places import find_project
 from stages.hardware.cost import cycles_to_nanoseconds
-from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.units import format_ns
 
@@ -81,20 +80,14 @@ def step_row(model: str, spec: HardwareSpec) -> list[str]:
 
 def main() -> None:
     """Compiles, simulates and writes the section."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flows.benchmarks.compiler", description=__doc__
-    )
-    parser.add_argument("--models", nargs="+", default=MODELS)
-    parser.add_argument("--hardware", nargs="+", default=HARDWARE)
-    chosen = parser.parse_args()
+    chosen = bench_parser("compiler", __doc__, MODELS, HARDWARE).parse_args()
     project = find_project()
     page = project.root / "docs" / "benchmarks.md"
     rows: list[list[str]] = []
     steps: list[list[str]] = []
-    for hardware in chosen.hardware:
-        spec = load_spec(project.root / "hardware_specs" / f"{hardware}.yaml")
+    for spec in load_specs(chosen.hardware, project):
         for model in chosen.models:
-            found, _ = quality(model, *load(model), spec)
+            found = quality(model, *load(model), spec)
             rows.append(row(found, cycles_to_nanoseconds(spec, found.cycles)))
             print(*rows[-1], sep="  ", flush=True)
             replace_section(page, TITLE, lines(rows))

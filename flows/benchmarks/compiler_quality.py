@@ -1,6 +1,6 @@
 """How near to the hardware's limit recipes come: latency, DRAM traffic and SRAM, in int8.
 
-Part of `make bench`'s page of the compiler; `measure` makes one row. Simulated figures: the same on
+Part of `make bench`'s page of the compiler; `quality` makes one row. Simulated figures: the same on
 every machine.
 """
 
@@ -15,16 +15,16 @@ from models.zoo.ranges import fused_quantization
 from stages.calibration.measurements import Precision
 from stages.compiler.draft import Draft
 from stages.compiler.limit import DeviceLimit, device_limit
-from stages.compiler.pipeline import Compiled, compile_graph
+from stages.compiler.pipeline import compile_graph
+from stages.device.work import work_of
 from stages.evaluation.package_facts import memory_facts
 from stages.hardware.cost import peak_cycles
 from stages.hardware.spec import HardwareSpec
-from stages.plan.ddr_traffic import ddr_bytes
-from stages.plan.instructions import Plan
+from stages.plan.costs import instruction_costs
 from stages.plan.timing import plan_cycles
 from stages.recipe.graph import Graph
 from stages.recipe.onnx_import import import_model
-from stages.tensors import Array, DType
+from stages.tensors import Array
 
 MODELS = ("resnet50", "mobilenet_v2", "bert_base_seq128", "vit_base", "ppocrv4_det")
 HARDWARE = ("rk3588_npu", "ethos_u65_512")
@@ -63,31 +63,21 @@ def load(model: str) -> tuple[Graph, dict[str, Array]]:
 
 def quality(
     model: str, graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec
-) -> tuple[Quality, Compiled]:
-    """The figures of a network's int8 recipe, and the recipe."""
+) -> Quality:
+    """The figures of a network's int8 recipe."""
     compiled = compile_graph(graph, constants, spec, fused_quantization(graph, constants, spec))
     plan = compiled.plan
     sram, _ = memory_facts(plan, spec)
-    found = Quality(
+    work = work_of(plan, instruction_costs(plan, spec), spec)
+    return Quality(
         model=model,
         hardware=spec.name,
         cycles=plan_cycles(plan, spec),
         limit=device_limit(Draft(compiled.recipe, compiled.constants), plan, spec),
-        array_cycles=peak_cycles(spec.tensor_core, contracted(plan)),
-        moved_bytes=ddr_bytes(plan),
+        array_cycles=peak_cycles(spec.tensor_core, work.macs_of(None)),
+        moved_bytes=int(work.ddr_read.sum() + work.ddr_written.sum()),
         sram_peak_bytes=sram.peak_bytes,
         sram_bound_bytes=sram.lower_bound_bytes,
         groups=len(compiled.recipe.groups),
         fallbacks=len(compiled.recipe.fallbacks),
     )
-    return found, compiled
-
-
-def contracted(plan: Plan) -> dict[DType, int]:
-    """Multiply-accumulates of a plan by the type that they multiply."""
-    found: dict[DType, int] = {}
-    for instruction in plan.instructions:
-        work = instruction.contraction
-        if work is not None:
-            found[work.dtype] = found.get(work.dtype, 0) + work.macs
-    return found

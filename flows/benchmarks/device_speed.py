@@ -7,7 +7,6 @@ reads and writes packages.
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import time
@@ -18,6 +17,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from flows.benchmarks.choice import bench_parser, load_specs
+from flows.benchmarks.sections import table, table_row
 from flows.project.files import write_beside
 from flows.project.places import find_project
 from models.zoo import build
@@ -26,7 +27,6 @@ from stages.device.admission import admit
 from stages.device.session import Length
 from stages.device.simulated import SimulatedDevice
 from stages.device.surroundings import USUAL
-from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.package import Manifest, Package
 from stages.plan.timing import plan_cycles
@@ -70,7 +70,7 @@ def least_seconds(work: Callable[[], object]) -> float:
     return min(cpu_seconds(work)[0] for _ in range(_REPEATS))
 
 
-def measure(model: str, hardware: str, spec: HardwareSpec) -> Speed:
+def measure(model: str, spec: HardwareSpec) -> Speed:
     """Compile a model of the zoo, and let the device do everything that it does."""
     graph, constants = import_model(build(model))
     compiled = compile_graph(graph, constants, spec)
@@ -84,7 +84,7 @@ def measure(model: str, hardware: str, spec: HardwareSpec) -> Speed:
     functional = least_seconds(lambda: device.infer(feeds))
     return Speed(
         model=model,
-        hardware=hardware,
+        hardware=spec.name,
         instructions=len(compiled.plan.instructions),
         judged=least_seconds(lambda: admit(package, spec)),
         timed=least_seconds(lambda: plan_cycles(compiled.plan, spec)),
@@ -112,10 +112,10 @@ _HEAD = (
 )  # fmt: skip
 
 
-def row(speed: Speed) -> str:
+def row(speed: Speed) -> list[str]:
     """One line of the table."""
     each = speed.timed * _PER_INSTRUCTION / speed.instructions
-    cells = (
+    return [
         speed.model,
         speed.hardware,
         f"{speed.instructions:,}",
@@ -127,8 +127,7 @@ def row(speed: Speed) -> str:
         f"{speed.soaked_runs:,}",
         f"{max(0.0, speed.ready):.2f} s",
         f"{speed.functional:.2f} s",
-    )
-    return f"| {' | '.join(cells)} |"
+    ]
 
 
 def slope(speeds: Sequence[Speed]) -> float:
@@ -152,9 +151,7 @@ def page(speeds: Sequence[Speed]) -> str:
             "estimate costs, too. 1,000 jittered runs and an hour's soak include what weather and",
             "heat cost. Judging holds the plan against every rule, which each load does first.",
             "",
-            f"| {' | '.join(_HEAD)} |",
-            f"|{' --- |' * len(_HEAD)}",
-            *map(row, speeds),
+            *table(_HEAD, [row(speed) for speed in speeds]),
             "",
             *_growth(speeds),
         ]
@@ -175,20 +172,14 @@ def _growth(speeds: Sequence[Speed]) -> Iterator[str]:
 
 def main() -> None:
     """Measures and writes docs/device_speed.md."""
-    parser = argparse.ArgumentParser(
-        prog="python -m flows.benchmarks.device_speed", description=__doc__
-    )
-    parser.add_argument("--models", nargs="+", default=MODELS)
-    parser.add_argument("--hardware", nargs="+", default=HARDWARE)
-    chosen = parser.parse_args()
+    chosen = bench_parser("device_speed", __doc__, MODELS, HARDWARE).parse_args()
     project = find_project()
     target = project.root / "docs" / "device_speed.md"
     speeds: list[Speed] = []
-    for hardware in chosen.hardware:
-        spec = load_spec(project.root / "hardware_specs" / f"{hardware}.yaml")
+    for spec in load_specs(chosen.hardware, project):
         for model in chosen.models:
-            speeds.append(measure(model, hardware, spec))
-            print(row(speeds[-1]), flush=True)
+            speeds.append(measure(model, spec))
+            print(table_row(row(speeds[-1])), flush=True)
             write_beside(target, page(speeds).encode())  # the large ones take minutes to compile
     print(f"written to {target}")
 

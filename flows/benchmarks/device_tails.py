@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from flows.benchmarks.choice import load_specs
+from flows.benchmarks.sections import table, table_row
 from flows.calibrating.subjects import SubjectFinder
 from flows.project.files import write_beside
 from flows.project.places import Project, find_project
@@ -21,14 +23,14 @@ from stages.calibration.measurements import Precision
 from stages.calibration.plans import compiled_plan
 from stages.device.latencies import Latencies
 from stages.device.weather import Climate
-from stages.hardware.load import load_spec
+from stages.hardware.spec import HardwareSpec
 from stages.plan.timing import instruction_costs
 
 RUNS = 1_000
 SEEDS = (0, 1, 2)
 MODELS = ("resnet50", "bert_base_seq128")
 BANDS: Mapping[str, tuple[float, float]] = {"nvidia_t4": (1.03, 1.11), "nvidia_a100": (1.01, 1.28)}
-"""P99 over mean at batch 1 as published (MLPerf and Triton tables, see design.md section 5)."""
+"""P99 over mean at batch 1 as published (MLPerf and Triton tables)."""
 
 _INTRODUCTION = """\
 # How long the simulated device's tails are
@@ -39,9 +41,8 @@ these cards at batch 1. A phone's tail is another matter, for it comes of heat:
 `tests/device/test_tails.py` heats a phone-like spec through its trip and holds its P99 within 1.8
 times its median.
 
-| spec | model | precision | mean | P99 over mean | published | within |
-| --- | --- | --- | --- | --- | --- | --- |
 """
+_HEAD = ("spec", "model", "precision", "mean", "P99 over mean", "published", "within")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +62,29 @@ class Tail:
         return low <= min(self.ratios) and max(self.ratios) <= high
 
 
-def tail(project: Project, hardware: str, model: str, precision: Precision) -> Tail:
+def tail(project: Project, spec: HardwareSpec, model: str, precision: Precision) -> Tail:
     """Compiles a model of the zoo and runs it under each seed's weather.
 
     Raises:
         RecipeError: there is no such model, or it doesn't compile.
     """
-    spec = load_spec(project.hardware_specs / f"{hardware}.yaml")
     subject = SubjectFinder(project, project.root).find(model, "models/zoo")
     plan = compiled_plan(subject, precision, spec, project.cache / "calibration").plan
     costs = instruction_costs(plan, spec)
     runs = [Latencies(costs, Climate(spec, seed), RUNS).at(Fraction(1)) for seed in SEEDS]
     ratios = tuple(float(np.percentile(item, 99, method="higher") / item.mean()) for item in runs)
-    return Tail(hardware, model, precision, float(np.mean(runs)), ratios)
+    return Tail(spec.name, model, precision, float(np.mean(runs)), ratios)
 
 
 def tails_page(tails: Sequence[Tail]) -> str:
     """The page with a row for each."""
-    return _INTRODUCTION.format(runs=RUNS, seeds=len(SEEDS)) + "".join(map(_row, tails))
+    introduction = _INTRODUCTION.format(runs=RUNS, seeds=len(SEEDS))
+    return introduction + "\n".join([*table(_HEAD, [_row(item) for item in tails]), ""])
 
 
-def _row(item: Tail) -> str:
+def _row(item: Tail) -> list[str]:
     low, high = BANDS[item.hardware]
-    cells = (
+    return [
         item.hardware,
         item.model,
         str(item.precision),
@@ -91,16 +92,15 @@ def _row(item: Tail) -> str:
         f"{min(item.ratios):.3f} to {max(item.ratios):.3f}",
         f"{low} to {high}",
         "yes" if item.within else "**no**",
-    )
-    return f"| {' | '.join(cells)} |\n"
+    ]
 
 
 def _all_tails(project: Project) -> Iterator[Tail]:
-    for hardware in BANDS:
+    for spec in load_specs(list(BANDS), project):
         for model in MODELS:
             for precision in (Precision.FP16, Precision.INT8):
-                found = tail(project, hardware, model, precision)
-                print(_row(found), end="", flush=True)
+                found = tail(project, spec, model, precision)
+                print(table_row(_row(found)), flush=True)
                 yield found
 
 

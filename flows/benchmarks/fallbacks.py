@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
+from flows.benchmarks.choice import load_specs
 from flows.project.places import find_project
 from models.zoo.ranges import fused_quantization
-from stages.compiler.draft import Draft, first_draft
-from stages.compiler.passes.order import Order
-from stages.compiler.pipeline import passes
+from stages.compiler.draft import Draft
+from stages.compiler.pipeline import begin, rewrites
+from stages.compiler.progress import Progress, rewrite
+from stages.compiler.quantization import Quantization
 from stages.errors import RecipeError
-from stages.hardware.load import load_spec, spec_names
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph
 from stages.recipe.kinds import Kind
@@ -59,15 +60,18 @@ def fallbacks(name: str, draft: Draft, spec: HardwareSpec) -> list[Fallback]:
     ]
 
 
-def placed(graph: Graph, constants: dict[str, Array], spec: HardwareSpec, *, int8: bool) -> Draft:
-    """The draft behind the passes that decide what runs where."""
-    ranges = fused_quantization(graph, constants, spec) if int8 else None
-    draft = first_draft(graph, constants, spec)
-    for step in passes(ranges, None):
-        if isinstance(step, Order):
-            break
-        draft = step.run(draft, spec)
-    return draft
+def placed(
+    graph: Graph,
+    constants: Mapping[str, Array],
+    spec: HardwareSpec,
+    quantization: Quantization | None,
+) -> Progress:
+    """Behind the passes that decide what runs where.
+
+    Raises:
+        CompileError: no recipe for this device exists.
+    """
+    return rewrite(begin(graph, constants, spec), rewrites(quantization, None), spec)
 
 
 def survey(
@@ -78,7 +82,8 @@ def survey(
         graph, constants = import_model(onnx.load(path))
         for spec in specs:
             try:
-                yield path.parent.name, spec, placed(graph, dict(constants), spec, int8=int8)
+                ranges = fused_quantization(graph, constants, spec) if int8 else None
+                yield path.parent.name, spec, placed(graph, constants, spec, ranges).draft
             except RecipeError as error:
                 yield path.parent.name, spec, error
 
@@ -91,9 +96,7 @@ def main() -> None:
     parser.add_argument("--int8", action="store_true", help="with nominal ranges, as for timing")
     parser.add_argument("--claimed", action="store_true", help="only kinds that the list names")
     chosen = parser.parse_args()
-    folder = find_project().hardware_specs
-    names = chosen.hardware or spec_names(folder)
-    specs = [load_spec(folder / f"{name}.yaml") for name in names]
+    specs = load_specs(chosen.hardware, find_project())
     totals: Counter[tuple[str, str]] = Counter()
     paths = [path / _MODEL for path in chosen.models if (path / _MODEL).is_file()]
     for model, spec, draft in survey(paths, specs, int8=chosen.int8):

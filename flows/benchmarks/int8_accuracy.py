@@ -7,29 +7,29 @@ second, and the task's own answers compared on a third. Writes the table in docs
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from flows.benchmarks import task_answers, task_inputs
-from flows.benchmarks.task_inputs import Sample, Types
-from flows.project.files import write_beside
+from flows.benchmarks.choice import load_specs
+from flows.benchmarks.sections import replace_marked, table
+from flows.benchmarks.task_inputs import Types
 from flows.project.places import Project, find_project
 from stages.compiler.quantization import Quantization
-from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.reference import OnnxRuntimeReference
-from stages.normalizer.sample_files import load_samples
+from stages.normalizer.sample_files import Sample, load_samples, save_samples
 from stages.quantizer import Subject, decide, load_settings
 from stages.quantizer.trial import Trial
 from stages.tensors import Array
 
 _DEVICES = ("rk3588_npu", "ethos_u65_512")
 _JUDGED, _CALIBRATING, _LIMITING = 0, 100_000, 200_000  # first seeds of the three sets
-_PAGE, _BEGIN, _END = "quantization.md", "<!-- int8 accuracy -->", "<!-- end -->"
+_PAGE, _MARK = "quantization.md", "int8 accuracy"
 
 Answer = Callable[[dict[str, Array]], object]
 
@@ -133,16 +133,14 @@ class Judged:
 
 
 def measure(
-    task: Task, normalized: Path, devices: Iterable[str], judged: int, project: Project
+    task: Task, normalized: Path, devices: Sequence[str], judged: int, project: Project
 ) -> list[Row]:
     """One row a device; `normalized` holds the task's model."""
-    subjects = [
-        _subject(normalized, load_spec(project.hardware_specs / f"{device}.yaml"))
-        for device in devices
-    ]
+    specs = load_specs(devices, project)
+    subject = _subject(normalized, specs[0])
     with TemporaryDirectory() as name:
-        sets = _make_sets(task, subjects[0], judged, Path(name))
-        return [_row(task, subject, sets) for subject in subjects]
+        sets = _make_sets(task, subject, judged, Path(name))
+        return [_row(task, replace(subject, spec=spec), sets) for spec in specs]
 
 
 def _subject(normalized: Path, spec: HardwareSpec) -> Subject:
@@ -162,9 +160,7 @@ def _make_sets(task: Task, subject: Subject, judged: int, folder: Path) -> Judge
         ("calibration.npz", _CALIBRATING, task.calibrating),
         ("limiting.npz", _LIMITING, task.limiting),
     ):
-        inputs = task.inputs(seed, count, types, reference)
-        stacked = {name: np.stack([item[name] for item in inputs]) for name in types}
-        np.savez(folder / file, allow_pickle=False, **stacked)
+        save_samples(folder / file, task.inputs(seed, count, types, reference))
     samples = task.inputs(_JUDGED, judged, types, reference)
     return Judged(samples, [task.answer(reference.run(sample)) for sample in samples], folder)
 
@@ -212,24 +208,33 @@ def _agreeing(task: Task, subject: Subject, quantization: Quantization, sets: Ju
     )
 
 
-def table(rows: Sequence[Row]) -> str:
+_HEAD = (
+    "model", "device", "ranges", "inputs", "int8 alone", "limit", "in float", "with them",
+)  # fmt: skip
+
+
+def lines(rows: Sequence[Row]) -> list[str]:
     """The page's part, between its marks."""
-    lines = [
-        "| model | device | ranges | inputs | int8 alone | limit | in float | with them |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    kept = [
+        f"- {row.task.model} on {row.device} in float: "
+        + ", ".join(f"`{name}`" for name in row.kept)
+        for row in rows
+        if row.kept
     ]
-    for row in rows:
-        lines.append(
-            f"| {row.task.model} | {row.device} | {row.task.method.split(':')[-1].strip()} "
-            f"| {row.judged} | {row.alone / row.judged:.0%} | {_limit(row.task)} "
-            f"| {len(row.kept)} | {row.limited / row.judged:.0%} |"
-        )
-    lines.append("")
-    for row in rows:
-        if row.kept:
-            names = ", ".join(f"`{name}`" for name in row.kept)
-            lines.append(f"- {row.task.model} on {row.device} in float: {names}")
-    return "\n".join(lines)
+    return [*table(_HEAD, [_cells(row) for row in rows]), "", *kept]
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.task.model,
+        row.device,
+        row.task.method.split(":")[-1].strip(),
+        str(row.judged),
+        f"{row.alone / row.judged:.0%}",
+        _limit(row.task),
+        str(len(row.kept)),
+        f"{row.limited / row.judged:.0%}",
+    ]
 
 
 def _limit(task: Task) -> str:
@@ -238,10 +243,7 @@ def _limit(task: Task) -> str:
 
 def write_table(rows: Sequence[Row], page: Path) -> None:
     """Puts the table between the marks of the page."""
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    write_beside(page, f"{before}{_BEGIN}\n{table(rows)}\n{_END}{after}".encode())
+    replace_marked(page, _MARK, lines(rows))
 
 
 def normalize_task(task: Task, folder: Path, project: Project) -> Path:
@@ -271,7 +273,7 @@ def main() -> None:
     if len(rows) == len(TASKS) * len(_DEVICES):
         write_table(rows, project.root / "docs" / _PAGE)
     else:
-        print(table(rows))
+        print("\n".join(lines(rows)))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from pathlib import Path
 import psutil
 import yaml
 
+from flows.benchmarks.sections import table
 from flows.nights.idle_night import fresh_matrix
 from flows.project.files import write_beside
 from flows.project.places import CACHE_VARIABLE, PairPlaces, Project, find_project
@@ -206,7 +207,7 @@ def _cpu_seconds(who: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def table(rows: Sequence[tuple[str, str, EngineCost]]) -> list[str]:
+def cost_table(rows: Sequence[tuple[str, str, EngineCost]]) -> list[str]:
     """The lines of docs/matrix-benchmarks.md."""
     head = (
         "matrix",
@@ -222,11 +223,7 @@ def table(rows: Sequence[tuple[str, str, EngineCost]]) -> list[str]:
          f"{cost.server_seconds:.1f}", f"{cost.command_seconds:.1f}")
         for size, what, cost in rows
     ]  # fmt: skip
-    return [_line(head), "|" + " --- |" * len(head), *map(_line, cells)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return table(head, cells)
 
 
 def page(rows: Sequence[tuple[str, str, EngineCost]], use: CoreUse) -> str:
@@ -242,7 +239,7 @@ def page(rows: Sequence[tuple[str, str, EngineCost]], use: CoreUse) -> str:
             "that runs the flow (Python's start, Prefect's and DVC's imports included), of the",
             "Prefect server beside it (its start included), and of the commands themselves.",
             "",
-            *table(rows),
+            *cost_table(rows),
             "",
             "## Two cores",
             "",
@@ -270,7 +267,7 @@ def main() -> None:
         return
     project = find_project()
     rows = [(size, *row) for size in chosen.sizes for row in measure(size, project)]
-    print("\n".join(table(rows)), flush=True)
+    print("\n".join(cost_table(rows)), flush=True)
     if tuple(chosen.sizes) == SIZES:
         target = project.root / "docs" / "matrix-benchmarks.md"
         write_beside(target, page(rows, measure_real(project)).encode())

@@ -18,7 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from flows.benchmarks.sections import replace_section
+from flows.benchmarks.choice import bench_parser
+from flows.benchmarks.command_cost import run_recipe
+from flows.benchmarks.sections import replace_section, table, table_row
 from flows.chain_run import open_session, run_session
 from flows.project.context import Options
 from flows.project.places import PairPlaces, find_project
@@ -32,7 +34,6 @@ from stages.units import format_ns
 MODELS = ("resnet50", "mobilenetv2", "ppocr_rec", "bert_base")
 HARDWARE = ("npu_tiny", "rk3588_npu", "ethos_u65_512", "nvidia_t4")
 _COMMANDS = {Stage.THERMAL_STRESS: "stress"}
-_KIB_PER_MIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +103,12 @@ def measure_pair(model: str, hardware: str, out: Path) -> Iterator[StageCost]:
 
 
 def measure_command(stage: Stage, arguments: Sequence[str | Path]) -> StageCost:
-    command = [sys.executable, "-m", "flows", "--quiet", _COMMANDS.get(stage, stage.value)]
-    process = subprocess.Popen([*command, *map(str, arguments)], stdin=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return StageCost(
-        stage,
-        process.returncode,
-        usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss // _KIB_PER_MIB,
-    )
+    """Runs one stage's command."""
+    cost = run_recipe(_COMMANDS.get(stage, stage.value), *arguments)
+    return StageCost(stage, cost.exit_code, cost.cpu_seconds, cost.peak_mib)
 
 
-def _row(model: str, hardware: str, costs: Sequence[StageCost], facts: PairFacts) -> str:
+def _row(model: str, hardware: str, costs: Sequence[StageCost], facts: PairFacts) -> list[str]:
     by_stage = {cost.stage: cost for cost in costs}
     cells = [model, hardware]
     for stage in Stage:
@@ -125,7 +119,7 @@ def _row(model: str, hardware: str, costs: Sequence[StageCost], facts: PairFacts
             cells.append(f"{cost.cpu_seconds:.1f} s, {cost.peak_mib} MiB")
         else:
             cells.append(f"exit code {cost.exit_code}")
-    return f"| {' | '.join([*cells, *_quality(facts)])} |"
+    return [*cells, *_quality(facts)]
 
 
 def _quality(facts: PairFacts) -> list[str]:
@@ -149,7 +143,7 @@ _HEAD = (
 )  # fmt: skip
 
 
-def lines(rows: Sequence[str]) -> list[str]:
+def lines(rows: Sequence[Sequence[str]]) -> list[str]:
     """The section of the pairs."""
     return [
         f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}.",
@@ -159,9 +153,7 @@ def lines(rows: Sequence[str]) -> list[str]:
         "arithmetic at peak rate and compulsory bytes at full bandwidth. SRAM over bound is",
         "the peak over the most that is live at once.",
         "",
-        f"| {' | '.join(_HEAD)} |",
-        f"|{' --- |' * len(_HEAD)}",
-        *rows,
+        *table(_HEAD, rows),
     ]
 
 
@@ -176,9 +168,7 @@ def engine_lines(share: EngineShare) -> list[str]:
 
 def main() -> None:
     """Measures and writes docs/benchmarks.md."""
-    parser = argparse.ArgumentParser(prog="python -m flows.benchmarks.pairs", description=__doc__)
-    parser.add_argument("--models", nargs="+", default=MODELS)
-    parser.add_argument("--hardware", nargs="+", default=HARDWARE)
+    parser = bench_parser("pairs", __doc__, MODELS, HARDWARE)
     parser.add_argument("--engine-share", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.engine_share is not None:
@@ -197,7 +187,7 @@ def main() -> None:
                 done = {cost.stage.value for cost in costs if cost.exit_code in _WITH_RESULT}
                 facts = gather_facts(PairPlaces(out, model, hardware).folder, done & set(FOLDERS))
                 rows.append(_row(model, hardware, costs, facts))
-                print(rows[-1], flush=True)
+                print(table_row(rows[-1]), flush=True)
     target = project.root / "docs" / "benchmarks.md"
     replace_section(target, "The stages", lines(rows))
     replace_section(target, "The flow engine", engine_lines(share))

@@ -1,13 +1,15 @@
-"""A page made by several benches: each replaces its own section and leaves the others."""
+"""Tables in Markdown, and pages that a bench shares with other benches or with people: it replaces
+its own section, or what stands between its marks, and leaves the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from flows.project.files import write_beside
 
 _LEVEL = "## "
+_END = "<!-- end -->"
 
 
 def replace_section(page: Path, title: str, lines: Sequence[str]) -> None:
@@ -23,9 +25,28 @@ def replace_section(page: Path, title: str, lines: Sequence[str]) -> None:
     write_beside(page, "\n".join(written).encode())
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def replace_marked(page: Path, name: str, lines: Sequence[str]) -> None:
+    """Puts `lines` between `<!-- NAME -->` and the `<!-- end -->` that follows.
+
+    Raises:
+        ValueError: the page lacks one of the two.
+    """
+    begin = f"<!-- {name} -->"
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(_END)
+    if not found or not closed:
+        raise ValueError(f"{page} lacks {begin if not found else _END}")
+    write_beside(page, "\n".join([before + begin, *lines, _END + after]).encode())
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A Markdown table."""
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+    return [table_row(cells) for cells in (head, ["---"] * len(head), *rows)]
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """One line of it."""
+    return f"| {' | '.join(cells)} |"
 
 
 def _sections(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

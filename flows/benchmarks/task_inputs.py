@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.normalizer.sample_files import Sample
 from stages.tensors import Array, TensorType
 
 if TYPE_CHECKING:
     from PIL import Image
 
-Sample = dict[str, Array]
 Types = Mapping[str, TensorType]
 
 _MEAN = np.array([0.485, 0.456, 0.406], np.float32)[:, None, None]

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import onnx
 
-from flows.benchmarks.fallbacks import Fallback, fallbacks
+from flows.benchmarks.choice import load_specs
+from flows.benchmarks.fallbacks import Fallback, fallbacks, placed
 from flows.project.places import find_project
 from models.zoo.ranges import fused_quantization
-from stages.compiler.pipeline import begin, completed, decide_all, decisions, rewrites
-from stages.compiler.progress import begin_decisions, rewrite
+from stages.compiler.pipeline import completed, decide_all, decisions
+from stages.compiler.progress import begin_decisions
 from stages.errors import RecipeError
-from stages.hardware.load import load_spec, spec_names
 from stages.hardware.spec import HardwareSpec
 from stages.plan.rules import check_plan
 from stages.recipe.graph import Graph
@@ -50,10 +50,10 @@ def compiled_row(
         RecipeError: the compiler refuses the model.
     """
     started = time.process_time()
-    ranges = None if has_floats(spec) else fused_quantization(graph, dict(constants), spec)
-    placed = rewrite(begin(graph, constants, spec), rewrites(ranges, None), spec)
-    rows = fallbacks(name, placed.draft, spec)
-    decided = decide_all(begin_decisions(placed, spec), decisions(), spec)
+    ranges = None if has_floats(spec) else fused_quantization(graph, constants, spec)
+    progress = placed(graph, constants, spec, ranges)
+    rows = fallbacks(name, progress.draft, spec)
+    decided = decide_all(begin_decisions(progress, spec), decisions(), spec)
     completed(decided)
     cpu_s = time.process_time() - started
     length = len(decided.plan.instructions)
@@ -88,11 +88,10 @@ def main() -> None:
         help="hold plans up to N instructions against the rules; a long one takes minutes",
     )
     chosen = parser.parse_args()
-    folder = find_project().hardware_specs
+    specs = load_specs(chosen.hardware, find_project())
     graph, constants = import_model(onnx.load(chosen.model / "model.onnx"))
-    for name in chosen.hardware or spec_names(folder):
-        spec = load_spec(folder / f"{name}.yaml")
-        row: Row = {"model": chosen.model.name, "hardware": name}
+    for spec in specs:
+        row: Row = {"model": chosen.model.name, "hardware": spec.name}
         try:
             row |= compiled_row(chosen.model.name, graph, constants, spec, chosen.ruled)
         except RecipeError as error:

@@ -74,13 +74,12 @@ def write_overlay(calibration: Calibration, path: Path) -> None:
 def parameter_table(calibration: Calibration) -> Table:
     """One row a fitted parameter."""
     table = make_table("Parameters", "name", "was", "fitted", "95 % interval", "warning")
-    starts = {item.name: item for item in calibration.tuner.parameters}
     for estimate in calibration.fit.estimates:
-        parameter = starts[estimate.parameter.name]
+        parameter = estimate.parameter
         table.add_row(
             *plain_cells(
                 parameter.name,
-                parameter.text(parameter.start),
+                parameter.text(parameter.own),
                 parameter.text(estimate.value),
                 interval_text(estimate),
                 "; ".join(estimate.warnings),

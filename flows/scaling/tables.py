@@ -9,6 +9,7 @@ from statistics import fmean
 
 import numpy as np
 
+from flows.benchmarks.sections import table as markdown_table
 from flows.scaling.costs import Costs, Work, measured_costs, total_cpu_seconds
 from flows.scaling.load import HOUR_SECONDS, Assumptions, profiles
 from flows.scaling.measure import Measured
@@ -105,8 +106,7 @@ def _fewest(enough: Callable[[int], bool]) -> int | None:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(markdown_table(head, rows))
 
 
 def measured_table(study: Study) -> str:

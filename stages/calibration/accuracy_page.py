@@ -196,7 +196,7 @@ def _parameters(chip: ChipAccuracy) -> Iterator[str]:
         ]
         yield _table_row(
             f"`{parameter.name}`",
-            parameter.text(parameter.start),
+            parameter.text(parameter.own),
             parameter.text(estimate.value),
             " to ".join(parameter.text(rounded(end)) for end in ends),
             "; ".join(estimate.warnings),

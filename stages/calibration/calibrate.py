@@ -129,7 +129,7 @@ def _fit(
 def _from(tuner: Tuner, values: Sequence[int]) -> Tuner:
     """The same fit, begun at these values."""
     parameters: list[Parameter] = [
-        replace(parameter, start=value, own=parameter.centre)
+        replace(parameter, start=value)
         for parameter, value in zip(tuner.parameters, values, strict=True)
     ]
     return Tuner(tuner.document, tuple(parameters))

@@ -210,14 +210,14 @@ def _best_of_starts(problem: _Problem, options: FitOptions) -> tuple[Floats, flo
 
 def _starts(problem: _Problem, options: FitOptions) -> list[Floats]:
     low, high = problem.bounds
-    own = np.log([float(parameter.start) for parameter in problem.tuner.parameters])
+    first = np.log([float(parameter.start) for parameter in problem.tuner.parameters])
     random = np.random.Generator(np.random.Philox(options.seed))
     others = [
-        own + random.uniform(-_START_SPREAD, _START_SPREAD, len(own))
+        first + random.uniform(-_START_SPREAD, _START_SPREAD, len(first))
         for _ in range(options.starts - 1)
     ]
     margin = np.minimum(1e-3, (high - low) / 4)
-    return [np.clip(start, low + margin, high - margin) for start in (own, *others)]
+    return [np.clip(start, low + margin, high - margin) for start in (first, *others)]
 
 
 def _descend(
@@ -226,7 +226,7 @@ def _descend(
     """One search; `held` is what a parameter at e times the spec's value weighs as a residual."""
     from scipy.optimize import least_squares
 
-    own = np.log([float(parameter.centre) for parameter in problem.tuner.parameters])
+    own = np.log([float(parameter.own) for parameter in problem.tuner.parameters])
 
     def residuals(point: Floats) -> Floats:
         return np.concatenate([problem.residuals(point), held * (point - own)])

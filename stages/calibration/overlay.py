@@ -32,7 +32,7 @@ def overlay_text(calibration: Calibration) -> str:
         "values:",
     ]
     for estimate in calibration.fit.estimates:
-        lines += _value_lines(estimate, calibration)
+        lines += _value_lines(estimate, _source(calibration))
     lines += _measurement_lines(calibration)
     lines += ["errors:"]
     for name, use in (("fitted", Use.FIT), ("held_out", Use.JUDGE)):
@@ -43,9 +43,8 @@ def overlay_text(calibration: Calibration) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _value_lines(estimate: Estimate, calibration: Calibration) -> list[str]:
+def _value_lines(estimate: Estimate, source: str) -> list[str]:
     parameter = estimate.parameter
-    starts = {item.name: item.start for item in calibration.tuner.parameters}
     ends = (
         rounded(max(parameter.low, estimate.interval.low)),
         rounded(min(parameter.high, estimate.interval.high)),
@@ -56,10 +55,10 @@ def _value_lines(estimate: Estimate, calibration: Calibration) -> list[str]:
         lines += [
             f"  {path_text(path)}:",
             f"    value: {_scalar(parameter, estimate.value)}",
-            f"    was: {_scalar(parameter, starts[parameter.name])}",
+            f"    was: {_scalar(parameter, parameter.own)}",
             "    mark: fitted",
             f"    interval: [{interval}]",
-            f"    source: {_quoted(_source(calibration))}",
+            f"    source: {_quoted(source)}",
         ]
     return lines
 

@@ -33,21 +33,15 @@ _LEAST_PERMILLE, _MOST_PERMILLE = 10, 1000
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A number that a fit may move: `paths` all take its value, a whole number of the dimension's
-    base units between `low` and `high`; a search begins at `start`. The spec has `own` there, where
-    that is another value (0: it isn't)."""
+    base units between `low` and `high`. The spec has `own` there; a search begins at `start`."""
 
     name: str
     paths: tuple[KeyPath, ...]
     dimension: Dimension
+    own: int
     start: int
     low: int
     high: int
-    own: int = 0
-
-    @property
-    def centre(self) -> int:
-        """The spec's value, whatever a search begins at."""
-        return self.own or self.start
 
     def text(self, value: int) -> str:
         """A value for people: exact, in a readable unit."""
@@ -112,8 +106,8 @@ _USUAL = (
 
 _EFFICIENCIES = ("tensor_core", "efficiency")
 _RATES = ("tensor_core", "macs_per_cycle")
-_ARRAY_TYPE = ("tensor_core", "array_dtype")
 """The types that an efficiency can be given for."""
+_ARRAY_TYPE = ("tensor_core", "array_dtype")
 
 
 def known_parameters(document: Document) -> Mapping[str, Parameter]:
@@ -148,11 +142,11 @@ def _add(
     values = {path: _value(document, path, family) for path in paths}
     if family.dimension is units.DURATION and any(values.values()):
         values = {path: value for path, value in values.items() if value}  # others have none
-    start = max(1, round(sum(values.values()) / len(values)))
-    low, high = _bounds(family.dimension, start)
+    own = max(1, round(sum(values.values()) / len(values)))
+    low, high = _bounds(family.dimension, own)
     if family.dimension is COUNT:
-        high = max(start, min(high, _peak(document)))
-    found[name] = Parameter(name, tuple(values), family.dimension, start, low, high)
+        high = max(own, min(high, _peak(document)))
+    found[name] = Parameter(name, tuple(values), family.dimension, own, own, low, high)
 
 
 def _expand(family: _Family, document: Document) -> Iterator[KeyPath]:
@@ -261,7 +255,7 @@ def _usual(document: Document, known: Mapping[str, Parameter]) -> list[str]:
             for path in parameter.paths
         )
         equal = len({_plain(document.value(path)) for path in parameter.paths}) == 1
-        zero = parameter.dimension is units.DURATION and parameter.start <= 1
+        zero = parameter.dimension is units.DURATION and parameter.own <= 1
         if fitted and equal and not zero and covered.isdisjoint(parameter.paths):
             chosen.append(parameter.name)
             covered.update(parameter.paths)

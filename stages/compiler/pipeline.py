@@ -93,13 +93,6 @@ def decisions() -> tuple[Pass, ...]:
     )
 
 
-def passes(
-    quantization: Quantization | None, sample: Mapping[str, Array] | None
-) -> tuple[Pass, ...]:
-    """Every pass, in order."""
-    return (*rewrites(quantization, sample), *decisions())
-
-
 @dataclass(frozen=True, slots=True)
 class Decided:
     """A whole recipe and its plan, with what its plan's constants are made of. `progress` is the

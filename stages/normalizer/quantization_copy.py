@@ -15,7 +15,8 @@ QUANTIZATION_FILE = "quantization.yaml"
 
 _FORM = "give a YAML file as docs/quantization.md describes it"
 _SECTIONS = ("calibration", "accuracy")
-_SAMPLES = "samples"
+SAMPLES = "samples"
+"""As `data`: the sample inputs in the normalised folder."""
 
 
 def read_quantization(path: Path, taken: tuple[str, ...]) -> Mapping[str, Path]:
@@ -51,7 +52,7 @@ def named_inputs(document: object) -> dict[str, str]:
         return {}
     sections = {key: document.get(key) for key in _SECTIONS}
     named = {key: item.get("data") for key, item in sections.items() if isinstance(item, dict)}
-    return {key: name for key, name in named.items() if isinstance(name, str) and name != _SAMPLES}
+    return {key: name for key, name in named.items() if isinstance(name, str) and name != SAMPLES}
 
 
 def copy_quantization(files: Mapping[str, Path], folder: Path) -> None:

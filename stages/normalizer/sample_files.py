@@ -8,8 +8,10 @@ along an axis in front.
 
 from __future__ import annotations
 
+import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from stages.errors import InputError
 from stages.tensors import Array, DType, TensorType
 
 Sample = dict[str, Array]
+
+_KEY = re.compile(rf"(?P<index>\d+)/(?P<dtype>{'|'.join(DType)})/(?P<name>.+)", re.DOTALL)
 
 
 def save_samples(path: Path, samples: Sequence[Mapping[str, Array]]) -> None:
@@ -43,14 +47,14 @@ def load_samples(path: Path) -> list[Sample]:
     """
     samples: dict[int, Sample] = {}
     for key, array in _read_npz(path).items():
-        index, _, rest = key.partition("/")
-        dtype, _, name = rest.partition("/")
-        if not index.isdigit() or dtype not in list(DType) or not name:
+        found = _KEY.fullmatch(key)
+        if found is None:
             raise InputError(
                 f"samples key {key!r} isn't INDEX/DTYPE/NAME", where=str(path),
                 hint="run the normalize stage again",
             )  # fmt: skip
-        samples.setdefault(int(index), {})[name] = _typed(array, DType(dtype))
+        sample = samples.setdefault(int(found["index"]), {})
+        sample[found["name"]] = _typed(array, DType(found["dtype"]))
     return [samples[index] for index in sorted(samples)]
 
 
@@ -82,6 +86,17 @@ def read_user_samples(path: Path, types: Mapping[str, TensorType]) -> list[Sampl
     return samples
 
 
+def named_inputs(path: Path) -> list[str]:
+    """The inputs that a user's .npz has arrays for, by the name in each of its keys.
+
+    Raises:
+        InputError: not an .npz.
+    """
+    with _open_npz(path) as archive:
+        matches = {key: _KEY.fullmatch(key) for key in archive.files}
+    return [match["name"] if match else key for key, match in matches.items()]
+
+
 def check_sample(sample: Mapping[str, Array], types: Mapping[str, TensorType], where: str) -> None:
     """Every input is there, in its shape and element type.
 
@@ -105,9 +120,15 @@ def check_sample(sample: Mapping[str, Array], types: Mapping[str, TensorType], w
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
+    with _open_npz(path) as archive:
+        return dict(archive.items())
+
+
+@contextmanager
+def _open_npz(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return dict(archive.items())
+            yield archive
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise InputError(
             f"samples can't be read: {error}", where=str(path),

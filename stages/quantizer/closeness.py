@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import inf, log10, nan
+from math import inf, log10
 
 import numpy as np
 
@@ -126,4 +126,4 @@ def _cosine(left: np.ndarray, right: np.ndarray) -> float:
         return 1.0 if peaks[0] == peaks[1] else 0.0
     one, other = left / peaks[0], right / peaks[1]
     norms = float(np.sqrt(np.dot(one, one) * np.dot(other, other)))
-    return min(1.0, max(-1.0, float(np.dot(one, other)) / norms)) if norms else nan
+    return min(1.0, max(-1.0, float(np.dot(one, other)) / norms))

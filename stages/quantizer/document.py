@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from stages.errors import InputError
+from stages.normalizer.quantization_copy import SAMPLES
 
 _FORM = "see docs/quantization.md for its form"
 _Number = Annotated[float | int, Field(allow_inf_nan=False)]
@@ -50,7 +51,7 @@ class AccuracyDocument(_Part):
     min_sqnr_db: _Number | None = None
     min_cosine: Annotated[float | int, Field(gt=0, le=1)] | None = None
     max_relative_error: Annotated[float | int, Field(gt=0)] | None = None
-    data: Annotated[str, Field(min_length=1)] = "samples"
+    data: Annotated[str, Field(min_length=1)] = SAMPLES
 
     @model_validator(mode="after")
     def _one_limit_at_least(self) -> AccuracyDocument:

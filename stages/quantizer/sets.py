@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from stages.errors import InputError
-from stages.normalizer.sample_files import Sample, check_sample, read_user_samples
-from stages.quantizer.settings import SAMPLES
+from stages.normalizer.quantization_copy import SAMPLES
+from stages.normalizer.sample_files import Sample, named_inputs, read_user_samples
+from stages.package import file_facts
 from stages.tensors import Array, DType, TensorType
-
-_INDEXED = re.compile(rf"\d+/(?:{'|'.join(DType)})/(?P<name>.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +35,14 @@ def load_set(
     path = samples_file if data == SAMPLES else file.parent / data
     where = f"{file}: {key}.data"
     try:
-        content = path.read_bytes()
+        facts = file_facts(path)
     except OSError as error:
         raise InputError(
             f"{key} data {data!r} can't be read: {error.strerror}",
             where=where,
             hint="give `samples`, or the path of an .npz, relative to the quantisation file",
         ) from error
-    _refuse_foreign(path, data, where, types)
+    _refuse_foreign(named_inputs(path), data, where, types)
     samples = read_user_samples(path, types)
     if not samples:
         raise InputError(
@@ -55,14 +51,15 @@ def load_set(
             hint="save at least one, better a hundred, with numpy.savez(PATH, **{NAME: array})",
         )
     for index, sample in enumerate(samples):
-        check_sample(sample, types, where)
         for name, array in sample.items():
             _refuse_special(array, f"{key} data {data!r}", index, name, where)
-    return InputSet(tuple(samples), sha256(content).hexdigest())
+    return InputSet(tuple(samples), facts.sha256)
 
 
-def _refuse_foreign(path: Path, data: str, where: str, types: Mapping[str, TensorType]) -> None:
-    foreign = sorted(set(_names(path)) - set(types))
+def _refuse_foreign(
+    names: Iterable[str], data: str, where: str, types: Mapping[str, TensorType]
+) -> None:
+    foreign = sorted(set(names) - set(types))
     if foreign:
         raise InputError(
             f"{data!r} holds {', '.join(map(repr, foreign[:3]))}, which the model has no input for",
@@ -71,25 +68,15 @@ def _refuse_foreign(path: Path, data: str, where: str, types: Mapping[str, Tenso
         )
 
 
-def _names(path: Path) -> Sequence[str]:
-    """The inputs that a file names; nothing where it isn't one (its reader will say so)."""
-    if not zipfile.is_zipfile(path):
-        return ()
-    with zipfile.ZipFile(path) as archive:
-        keys = [name.removesuffix(".npy") for name in archive.namelist()]
-    matches = [_INDEXED.fullmatch(key) for key in keys]
-    return [match["name"] if match else key for match, key in zip(matches, keys, strict=True)]
-
-
 def _refuse_special(array: Array, what: str, index: int, name: str, where: str) -> None:
     if not DType.of(array.dtype).is_float:
         return
-    special = ~np.isfinite(array.astype(np.float64))
-    if special.any():
-        first = array.astype(np.float64)[special][0]
+    values = array.astype(np.float64)
+    special = values[~np.isfinite(values)]
+    if special.size:
         raise InputError(
-            f"{what}: sample {index} of input {name!r} holds {int(special.sum())} values that "
-            f"aren't finite, the first is {first}",
+            f"{what}: sample {index} of input {name!r} holds {special.size} values that "
+            f"aren't finite, the first is {special[0]}",
             where=where,
             hint="take that sample out, or mend what made it: no range holds NaN or infinity",
         )

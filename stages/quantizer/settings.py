@@ -33,9 +33,6 @@ from stages.quantizer.document import (
 )
 from stages.recipe.graph import Graph
 
-SAMPLES = "samples"
-"""As `data`: the sample inputs in the normalised folder."""
-
 
 class Method(StrEnum):
     """How a range is made of the values that were seen; `range_methods.py` has the formulas."""
@@ -48,7 +45,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """`data` is `SAMPLES` or the path of an .npz; `percentile` counts for that method alone."""
+    """`data` is `samples` or the path of an .npz; `percentile` counts for that method alone."""
 
     data: str
     method: Method

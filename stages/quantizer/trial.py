@@ -10,18 +10,16 @@ from hashlib import sha256
 import numpy as np
 
 from stages.compiler.draft import Draft, first_draft
-from stages.compiler.pipeline import passes
+from stages.compiler.pipeline import rewrites
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.reference import OnnxRuntimeReference
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
-from stages.recipe.onnx_export.host_node import host_call_model
+from stages.recipe.onnx_export.host_node import host_call_model, words
 from stages.recipe.semantics import evaluate, rounded
 from stages.tensors import Array, DType, TensorType
 
-_LAST_PASS = "precision"
-"""Passes behind it decide on order and layout, which change no number."""
 _ROUNDS = frozenset({Kind.CAST, Kind.QUANTIZE})
 
 Key = bytes
@@ -57,10 +55,8 @@ class Trial:
             CompileError: a pass refuses.
         """
         draft = first_draft(graph, constants, spec)
-        for step in passes(quantization, sample):
+        for step in rewrites(quantization, sample):  # what is decided then changes no number
             draft = step.run(draft, spec)
-            if step.name == _LAST_PASS:
-                break
         self._constants = draft.constants
         self._graph = _unrounded_within_groups(draft)
         self._host = _Host(self._graph)
@@ -165,11 +161,9 @@ class _Host:
                 [self._types[name] for name in operator.outputs],
             )
             self._sessions[operator.name] = OnnxRuntimeReference(model)
-        names = operator.attributes["names"]
-        assert isinstance(names, tuple)
         fed = {
-            str(name): np.ascontiguousarray(operand).reshape(operand.shape)
-            for name, operand in zip(names, operands, strict=True)
+            name: np.asarray(operand, order="C")
+            for name, operand in zip(words(operator, "names"), operands, strict=True)
             if operand is not None
         }
         return list(self._sessions[operator.name].run(fed).values())

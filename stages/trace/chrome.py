@@ -3,8 +3,7 @@
 The format is Google's "Trace Event Format" (the document linked from chrome://tracing).
 Complete events ("X") of one track mustn't overlap, so each engine is a thread of its own; a
 quantity over time is a counter ("C") of its process, and what waited for what an arrow ("s" to
-"f"). Times are microseconds there; a nanosecond
-is kept as three decimals.
+"f"). Times are microseconds there; a nanosecond is kept as three decimals.
 """
 
 from __future__ import annotations

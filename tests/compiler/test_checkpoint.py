@@ -10,7 +10,7 @@ import pytest
 
 from stages.compile import Reuse, compile_model, compile_until
 from stages.compiler.cascading import Cascading
-from stages.compiler.pipeline import passes
+from stages.compiler.pipeline import decisions, rewrites
 from stages.errors import InputError
 from stages.package import code_digest, read_package
 from stages.recipe.decisions import Engine
@@ -18,7 +18,7 @@ from tests.compiler.campaign import model_of
 from tests.compiler.folders import package_bytes, residual_folder, save_folder
 
 SPEC = Path("hardware_specs/npu_tiny.yaml")
-PASSES = [step.name for step in passes(None, {})]
+PASSES = [step.name for step in (*rewrites(None, {}), *decisions())]
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,9 @@ from stages.hardware.cost import (
     gathered_cycles,
     output_blocks,
     peak_cycles,
-    transfer_cost,
-    vector_cycles,
 )
 from stages.hardware.load import load_spec
-from stages.hardware.spec import Dataflow, TensorCore, VectorUnit
+from stages.hardware.spec import Dataflow, TensorCore
 from stages.tensors import DType
 from tests.hardware.specs import SPECS
 
@@ -261,13 +259,6 @@ def test_efficiency_stretches_what_comes_out() -> None:
     array = replace(core(Dataflow.WEIGHT_STATIONARY, 4, 8), efficiency_permille={DType.F16: 800})
     assert contraction_cycles(array, 10, 20, 30, 1, 1, DType.F16) == ceil(575 / 0.8)
     assert contraction_cycles(array, 10, 20, 30, 1, 1, DType.F32) == 2 * 575
-    unit = VectorUnit(32, 10, 2, {}, efficiency_permille=700)
-    assert vector_cycles(unit, ["add"], 100, 2) == 10 + ceil(7 * 2 / 0.7)
-    slow = replace(TINY, ddr=replace(TINY.ddr, read_efficiency_permille=500))
-    assert transfer_cost(slow, 1024, 1024, "ddr", "sram").port_cycles == 2 * 128
-    slow = replace(TINY, ddr=replace(TINY.ddr, write_efficiency_permille=500))
-    assert transfer_cost(slow, 1024, 1024, "sram", "ddr").port_cycles == 2 * 128
-    assert transfer_cost(slow, 1024, 1024, "ddr", "sram").port_cycles == 128
 
 
 def test_a_stride_off_the_alignment_drives_half_of_the_lanes() -> None:

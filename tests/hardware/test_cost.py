@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,16 @@ def test_vector_by_hand() -> None:
     assert vector_cycles(ends, ["relu", "exp"], 100, 2) == vector_cycles(unit, ["exp"], 100, 2)
     with pytest.raises(ValueError, match="negative work"):
         vector_cycles(unit, ["add"], -1, 2)
+
+
+def test_efficiency_stretches_vectors_and_transfers() -> None:
+    unit = VectorUnit(32, 10, 2, {}, efficiency_permille=700)
+    assert vector_cycles(unit, ["add"], 100, 2) == 10 + ceil(7 * 2 / 0.7)
+    slow = replace(TINY, ddr=replace(TINY.ddr, read_efficiency_permille=500))
+    assert transfer_cost(slow, 1024, 1024, "ddr", "sram").port_cycles == 2 * 128
+    slow = replace(TINY, ddr=replace(TINY.ddr, write_efficiency_permille=500))
+    assert transfer_cost(slow, 1024, 1024, "sram", "ddr").port_cycles == 2 * 128
+    assert transfer_cost(slow, 1024, 1024, "ddr", "sram").port_cycles == 128
 
 
 def test_transfer_by_hand() -> None:
