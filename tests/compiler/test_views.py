@@ -16,8 +16,6 @@ from tests.compiler.judged import case_of, compile_and_judge
 from tests.compiler.specs import hardware
 from tests.recipe.onnx_models import parse
 
-RANDOM = np.random.default_rng(4)
-
 
 def cut(starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...] = ()) -> Operator:
     attributes = {"starts": starts, "stops": stops, "steps": steps or (1,) * len(starts)}
@@ -82,7 +80,7 @@ def test_slices_are_read_where_they_lie(name: str) -> None:
              r = Relu(x) a = Slice(r, from, to, axes) b = Slice(r, low, high, axes, two)
              y = Exp(a) z = Softmax(b) }"""
     )
-    feeds = {"x": RANDOM.standard_normal((6, 32)).astype(np.float32)}
+    feeds = {"x": np.random.default_rng(4).standard_normal((6, 32)).astype(np.float32)}
     made = compile_and_judge(case_of(model, feeds), hardware(name))
     slices = [op.name for op in made.recipe.graph.operators if op.kind == "slice"]
     engines = {g.name: str(g.engine) for g in made.recipe.groups}
@@ -95,6 +93,6 @@ def test_a_slice_that_the_caller_reads_is_a_copy() -> None:
              from = Constant <value_ints = [0, 4]> () to = Constant <value_ints = [6, 12]> ()
              r = Relu(x) a = Slice(r, from, to) }"""
     )
-    feeds = {"x": RANDOM.standard_normal((6, 32)).astype(np.float16)}
+    feeds = {"x": np.random.default_rng(4).standard_normal((6, 32)).astype(np.float16)}
     made = compile_and_judge(case_of(model, feeds), hardware("npu_tiny"))
     assert [str(g.engine) for g in made.recipe.groups] == ["vector", "dma"]
