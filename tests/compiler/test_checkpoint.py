@@ -14,14 +14,10 @@ from stages.package import read_package
 from stages.recipe.decisions import Engine
 from tests.compiler.campaign import model_of
 from tests.compiler.folders import package_bytes, residual_folder, save_folder
+from tests.compiler.specs import FOLDER
 
-SPEC = Path("hardware_specs/npu_tiny.yaml")
+SPEC = FOLDER / "npu_tiny.yaml"
 PASSES = [step.name for step in passes(None, {})]
-
-
-@pytest.fixture(autouse=True)
-def _here(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(repository)
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +26,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cold(folder: Path, repository: Path) -> Path:
+def cold(folder: Path) -> Path:
     package = folder.parent / "cold"
-    compile_model(folder, repository / SPEC, package, quantization=None)
+    compile_model(folder, SPEC, package, quantization=None)
     return package
 
 

@@ -11,19 +11,14 @@ from stages.compiler.pipeline import compile_graph
 from stages.evaluation.accuracy import compare_floats
 from stages.evaluation.whole_groups import run_whole, whole_groups
 from stages.quantizer.trial import Remembered, Trial
-from tests.quantizer.small_subject import folder, model, samples
-
-MIN_MAX = "calibration: {data: samples, method: min_max}\n"
-KEEP = "keep: [op_c]\n"
+from tests.quantizer.small_subject import MIN_MAX, folder, model, samples
 
 
 @pytest.mark.parametrize("hardware", ["rk3588_npu", "ethos_u65_512"])
-@pytest.mark.parametrize("keep", ["", KEEP])
+@pytest.mark.parametrize("keep", ["", "keep: [op_c]\n"])
 def test_it_equals_the_recipe_but_for_a_step(tmp_path: Path, hardware: str, keep: str) -> None:
     made = folder(tmp_path, model(), samples(4), hardware)
-    quantization = made.decide(
-        f"calibration: {{data: samples, method: min_max}}\n{keep}"
-    ).quantization
+    quantization = made.decide(MIN_MAX + keep).quantization
     assert quantization is not None
     subject = made.subject()
     arguments = (subject.graph, subject.constants, subject.spec, quantization, subject.sample)
@@ -38,12 +33,11 @@ def test_it_equals_the_recipe_but_for_a_step(tmp_path: Path, hardware: str, keep
 
 def test_what_is_remembered_is_what_would_be_computed(tmp_path: Path) -> None:
     made = folder(tmp_path, model(), samples(4))
-    text = MIN_MAX + "keep: [KEEP]\n"
     subject = made.subject()
     (sample,) = samples(1, seed=9)
     remembered = Remembered()
     for keep in ("op_a, op_c, op_y", "op_c", "op_a", "op_y, op_a"):
-        quantization = made.decide(text.replace("KEEP", keep)).quantization
+        quantization = made.decide(f"{MIN_MAX}keep: [{keep}]\n").quantization
         assert quantization is not None
         trial = Trial(subject.graph, subject.constants, subject.spec, quantization, None)
         alone = trial.run(sample)["y"]
