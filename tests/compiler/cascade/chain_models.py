@@ -45,6 +45,29 @@ def chain_case(choices: Choices, longest: int = 5) -> Case:
     return case_of(builder.model([value]), builder.feeds)
 
 
+def inverted_residuals(rows: int) -> Case:
+    """Two inverted residual blocks, as MobileNetV2 has them, on a high image."""
+    builder = ModelBuilder(np.random.default_rng(1))
+    value = builder.input((1, 8, rows, 16))
+    for _ in range(2):
+        source = value
+        for out, size, group in ((32, 1, 1), (32, 3, 32), (8, 1, 1)):
+            channels = value.shape[1]
+            weights = builder.normal((out, channels // group, size, size), 0.2)
+            (value,) = builder.add(
+                "Conv",
+                [value.name, builder.constant(weights)],
+                [("f32", (1, out, rows, 16))],
+                kernel_shape=[size, size],
+                group=group,
+                pads=[size // 2] * 4,
+            )
+            if out == 32:
+                value = builder.float_like("Relu", value)
+        value = builder.float_like("Add", value, source.name)
+    return case_of(builder.model([value]), builder.feeds)
+
+
 def _next(builder: ModelBuilder, choices: Choices, value: Value, earlier: list[Value]) -> Value:
     kind = choices.pick(("conv", "depthwise", "pointwise", "pool", "add", "average", "conv"))
     if kind == "add":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +18,8 @@ from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Opcode, Plan
 from stages.plan.timing import plan_cycles
 from stages.recipe.text import print_recipe
-from tests.compiler.judged import Case, case_of, judge_plan, judge_same_bits
-from tests.compiler.model_builder import ModelBuilder
+from tests.compiler.cascade.chain_models import inverted_residuals
+from tests.compiler.judged import Case, judge_plan, judge_same_bits
 from tests.compiler.specs import hardware, with_sram
 
 prices = st.tuples(st.integers(0, 9), st.integers(0, 3))
@@ -70,32 +69,9 @@ def test_the_cheapest_cuts_are_those_of_brute_force(
     assert price(sorted([*taken, *single])) == total == best
 
 
-def _blocks(rows: int) -> Case:
-    """Two inverted residual blocks, as MobileNetV2 has them, on a high image."""
-    builder = ModelBuilder(np.random.default_rng(1))
-    value = builder.input((1, 8, rows, 16))
-    for _ in range(2):
-        source = value
-        for out, size, group in ((32, 1, 1), (32, 3, 32), (8, 1, 1)):
-            channels = value.shape[1]
-            weights = builder.normal((out, channels // group, size, size), 0.2)
-            (value,) = builder.add(
-                "Conv",
-                [value.name, builder.constant(weights)],
-                [("f32", (1, out, rows, 16))],
-                kernel_shape=[size, size],
-                group=group,
-                pads=[size // 2] * 4,
-            )
-            if out == 32:
-                value = builder.float_like("Relu", value)
-        value = builder.float_like("Add", value, source.name)
-    return case_of(builder.model([value]), builder.feeds)
-
-
 @cache
 def _both(name: str) -> tuple[Case, HardwareSpec, Compiled, Compiled]:
-    blocks = _blocks(64)
+    blocks = inverted_residuals(64)
     spec = with_sram(hardware(name), 24 * 1024)
     found = [_compiled(blocks, spec, option) for option in (Cascading.OFF, Cascading.ON)]
     return blocks, spec, found[0], found[1]
@@ -170,4 +146,6 @@ def test_a_person_is_told_what_was_weighed() -> None:
 
 
 def test_where_everything_fits_nothing_is_cascaded() -> None:
-    assert not _compiled(_blocks(8), hardware("rk3588_npu"), Cascading.ON).recipe.cascades
+    assert not _compiled(
+        inverted_residuals(8), hardware("rk3588_npu"), Cascading.ON
+    ).recipe.cascades
