@@ -24,11 +24,14 @@ def test_it_equals_the_recipe_but_for_a_step(tmp_path: Path, hardware: str, keep
     arguments = (subject.graph, subject.constants, subject.spec, quantization, subject.sample)
     compiled = compile_graph(*arguments)
     groups = whole_groups(compiled.recipe)
-    (sample,) = samples(1, seed=9)
-    exact = run_whole(groups, compiled.recipe, compiled.constants, sample)["y"]
-    tried = Trial(*arguments).run(sample)["y"]
-    assert tried.dtype == exact.dtype
-    assert compare_floats(tried, exact).sqnr_db > 50
+    trial, close = Trial(*arguments), []
+    for sample in samples(8, seed=9):
+        exact = run_whole(groups, compiled.recipe, compiled.constants, sample)["y"]
+        tried = trial.run(sample)["y"]
+        assert tried.dtype == exact.dtype
+        close.append(compare_floats(tried, exact).sqnr_db)
+    assert min(close) > 50
+    assert sum(sqnr_db > 100 for sqnr_db in close) > 4, "a step is seldom off, and nothing else is"
 
 
 def test_what_is_remembered_is_what_would_be_computed(tmp_path: Path) -> None:
