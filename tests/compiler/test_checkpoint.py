@@ -18,6 +18,8 @@ from tests.compiler.specs import FOLDER
 
 SPEC = FOLDER / "npu_tiny.yaml"
 PASSES = [step.name for step in passes(None, {})]
+NOTED = 12
+"""The seed of a model of which a rewrite says something in the recipe."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def test_every_pass_in_turn_and_a_copy_of_the_folder(
     assert package_bytes(go_on(folder, tmp_path / "package", moved)) == package_bytes(cold)
 
 
-@pytest.mark.parametrize("seed", [19, 1169])
+@pytest.mark.parametrize("seed", [19, 1169, NOTED])
 @pytest.mark.parametrize("after", ["recognize", "fuse", "order"])
 def test_random_models_go_on(seed: int, after: str, tmp_path: Path) -> None:
     folder = save_folder(tmp_path / "m", model_of(seed).model, model_of(seed).feeds)
@@ -77,6 +79,7 @@ def test_random_models_go_on(seed: int, after: str, tmp_path: Path) -> None:
     text = stop(folder, tmp_path / "stopped", after)
     warm = go_on(folder, tmp_path / "warm", text)
     assert package_bytes(warm) == package_bytes(tmp_path / "cold")
+    assert ("merged" in "".join(read_package(warm).recipe.notes)) is (seed == NOTED)
 
 
 def test_an_edited_text_is_compiled_and_noted(folder: Path, tmp_path: Path) -> None:
