@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from stages.compile import MODEL_FILE, SAMPLES_FILE
-from stages.normalizer.sample_files import save_samples
-from stages.tensors import Array
+from stages.normalizer.sample_files import Sample, save_samples
 
 
 def residual(seed: int, channels: int = 16) -> onnx.ModelProto:
@@ -46,14 +44,11 @@ def residual(seed: int, channels: int = 16) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def save_folder(
-    folder: Path, model: onnx.ModelProto, sample: Mapping[str, Array] | None = None
-) -> Path:
-    """A normalised folder of a model, with a sample where there is one."""
-    folder.mkdir(parents=True)
+def save_folder(folder: Path, model: onnx.ModelProto, *samples: Sample) -> Path:
+    """A normalised folder of a model, with these samples."""
+    folder.mkdir(parents=True, exist_ok=True)
     onnx.save(model, folder / MODEL_FILE)
-    if sample is not None:
-        save_samples(folder / SAMPLES_FILE, [dict(sample)])
+    save_samples(folder / SAMPLES_FILE, samples)
     return folder
 
 

@@ -97,17 +97,7 @@ def compile_in_integers(case: Case, spec: HardwareSpec) -> Compiled:
     """Compile a case in int8 by the ranges that its own values take; the device must compute what
     the recipe means, but for steps that rounding in f16 flips. Where a step can flip a comparison
     or a whole number, only the plan is judged."""
-    floats = [name for name, item in case.graph.types.items() if item.dtype.is_float]
-    floats = [name for name in floats if name not in case.constants]
-    taken = interpret(
-        case.graph, case.constants, case.feeds, host_call=host_call(case.graph), keep=floats
-    )
-    ranges = {
-        name: Range(min(0.0, float(taken[name].min())), max(0.0, float(taken[name].max())) + 1e-3)
-        for name in floats
-        if taken[name].size and np.isfinite(taken[name]).all()
-    }
-    compiled = compile_graph(case.graph, case.constants, spec, Quantization(ranges, frozenset()))
+    compiled = compile_graph(case.graph, case.constants, spec, own_ranges(case))
     judge_plan(compiled, spec)
     graph = compiled.recipe.graph
     if any(op.kind in _JUMPS for op in graph.operators) or not _casts_only_floats(graph):
@@ -121,6 +111,21 @@ def compile_in_integers(case: Case, spec: HardwareSpec) -> Compiled:
             if not off <= _INTEGER_ERROR:
                 raise JudgementError("int8", f"%{name} is off by {off:.3f} of its magnitude")
     return compiled
+
+
+def own_ranges(case: Case) -> Quantization:
+    """Ranges for every float of a case whose values are finite, by those values."""
+    floats = [name for name, item in case.graph.types.items() if item.dtype.is_float]
+    floats = [name for name in floats if name not in case.constants]
+    taken = interpret(
+        case.graph, case.constants, case.feeds, host_call=host_call(case.graph), keep=floats
+    )
+    ranges = {
+        name: Range(min(0.0, float(taken[name].min())), max(0.0, float(taken[name].max())) + 1e-3)
+        for name in floats
+        if taken[name].size and np.isfinite(taken[name]).all()
+    }
+    return Quantization(ranges, frozenset())
 
 
 def _casts_only_floats(graph: Graph) -> bool:
@@ -145,6 +150,18 @@ def judge_plan(compiled: Compiled, spec: HardwareSpec) -> None:
         other := int(simulate(compiled.plan, spec).total_cycles[0])
     ):
         raise JudgementError("cycles", f"{one} estimated, {other} simulated")
+
+
+def judge_same_bits(one: Compiled, other: Compiled, feeds: Arrays, spec: HardwareSpec) -> None:
+    """Run two plans of one model on the functional device: their outputs are the same, bit for
+    bit."""
+    wanted, found = (
+        Machine(item.plan, item.weights, spec).run(feeds).outputs for item in (one, other)
+    )
+    assert found.keys() == wanted.keys()
+    for name, expected in wanted.items():
+        if not np.array_equal(found[name], expected):
+            raise JudgementError("bits", f"%{name} differs")
 
 
 def judge_numbers(case: Case, compiled: Compiled, spec: HardwareSpec) -> None:

@@ -28,6 +28,11 @@ class Ran:
     after: Draft
 
     @property
+    def kinds(self) -> list[str]:
+        """The kinds of the operators after the pass, in order."""
+        return [str(op.kind) for op in self.after.graph.operators]
+
+    @property
     def text(self) -> str:
         """The recipe after the pass, its header left out, one space between words."""
         return tidy(print_recipe(self.after.recipe).partition("\n")[2])

@@ -16,14 +16,12 @@ from stages.package import code_digest, read_package
 from stages.recipe.decisions import Engine
 from tests.compiler.campaign import model_of
 from tests.compiler.folders import package_bytes, residual_folder, save_folder
+from tests.compiler.specs import FOLDER
 
-SPEC = Path("hardware_specs/npu_tiny.yaml")
+SPEC = FOLDER / "npu_tiny.yaml"
 PASSES = [step.name for step in (*rewrites(None, {}), *decisions())]
-
-
-@pytest.fixture(autouse=True)
-def _here(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(repository)
+NOTED = 12
+"""The seed of a model of which a rewrite says something in the recipe."""
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cold(folder: Path, repository: Path) -> Path:
+def cold(folder: Path) -> Path:
     package = folder.parent / "cold"
-    compile_model(folder, repository / SPEC, package, quantization=None)
+    compile_model(folder, SPEC, package, quantization=None)
     return package
 
 
@@ -75,7 +73,7 @@ def test_every_pass_in_turn_and_a_copy_of_the_folder(
     assert package_bytes(go_on(folder, tmp_path / "package", moved)) == package_bytes(cold)
 
 
-@pytest.mark.parametrize("seed", [19, 1169])
+@pytest.mark.parametrize("seed", [19, 1169, NOTED])
 @pytest.mark.parametrize("after", ["recognize", "fuse", "order"])
 def test_random_models_go_on(seed: int, after: str, tmp_path: Path) -> None:
     folder = save_folder(tmp_path / "m", model_of(seed).model, model_of(seed).feeds)
@@ -83,6 +81,7 @@ def test_random_models_go_on(seed: int, after: str, tmp_path: Path) -> None:
     text = stop(folder, tmp_path / "stopped", after)
     warm = go_on(folder, tmp_path / "warm", text)
     assert package_bytes(warm) == package_bytes(tmp_path / "cold")
+    assert ("merged" in "".join(read_package(warm).recipe.notes)) is (seed == NOTED)
 
 
 def test_an_edited_text_is_compiled_and_noted(folder: Path, tmp_path: Path) -> None:

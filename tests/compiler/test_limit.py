@@ -21,53 +21,43 @@ from stages.plan.costs import instruction_costs
 from stages.plan.instructions import Opcode, Plan
 from stages.plan.timing import plan_cycles
 from stages.recipe.onnx_import import import_model
-from stages.recipe.text import parse_recipe
 from stages.tensors import DType
 from tests.compiler.model_builder import SeededChoices
+from tests.compiler.passing import draft_of
 from tests.compiler.random_models import random_model
 from tests.compiler.specs import hardware
 
 SPEC = hardware("npu_tiny")
 PRODUCT = """
-recipe t for npu_tiny 1.0
-input %x : f16[16,32]
-const %w : f16[32,16]
-group y on host
-  %y : f16[16,16] = matmul(%x, %w)
-output %y
-"""
+    input %x : f16[16,32]
+    const %w : f16[32,16]
+    %y : f16[16,16] = matmul(%x, %w)
+    output %y
+    """
 TABLE = """
-recipe t for npu_tiny 1.0
-input %i : i64[3]
-const %w : f16[100,16]
-group y on dma
-  %y : f16[3,16] = gather(%w, %i) {axis = 0}
-output %y
-"""
+    input %i : i64[3]
+    const %w : f16[100,16]
+    group y on dma
+      %y : f16[3,16] = gather(%w, %i) {axis=0}
+    output %y
+    """
 LAST = """
-recipe t for npu_tiny 1.0
-input %b : f16[2,64]
-const %w : f16[64,4096]
-group c on host
-  %c : f16[2,4096] = matmul(%b, %w)
-output %c
-"""
+    input %b : f16[2,64]
+    const %w : f16[64,4096]
+    %c : f16[2,4096] = matmul(%b, %w)
+    output %c
+    """
 HEAVY_END = """
-recipe t for npu_tiny 1.0
-input %x : f16[1024,64]
-input %y : f16[64,1024]
-input %z : f16[1024,64]
-const %w : f16[64,4096]
-group a on host
-  %a : f16[1024,1024] = matmul(%x, %y)
-group s on host
-  %s : f16[2,1024] = slice(%a) {starts = [0,0], steps = [1,1], stops = [2,1024]}
-group b on host
-  %b : f16[2,64] = matmul(%s, %z)
-group c on host
-  %c : f16[2,4096] = matmul(%b, %w)
-output %c
-"""
+    input %x : f16[1024,64]
+    input %y : f16[64,1024]
+    input %z : f16[1024,64]
+    const %w : f16[64,4096]
+    %a : f16[1024,1024] = matmul(%x, %y)
+    %s : f16[2,1024] = slice(%a) {starts=[0,0], steps=[1,1], stops=[2,1024]}
+    %b : f16[2,64] = matmul(%s, %z)
+    %c : f16[2,4096] = matmul(%b, %w)
+    output %c
+    """
 
 
 def limit_of(draft: Draft, spec: HardwareSpec) -> tuple[DeviceLimit, Plan]:
@@ -88,8 +78,7 @@ def busy(plan: Plan, spec: HardwareSpec, queue: str) -> int:
 
 
 def test_one_product_by_hand() -> None:
-    recipe = parse_recipe(PRODUCT)
-    limit, _ = limit_of(Draft(recipe, {"w": np.ones((32, 16), np.float16)}), SPEC)
+    limit, _ = limit_of(draft_of(PRODUCT), SPEC)
     once = contraction_cycles(SPEC.tensor_core, 16, 16, 32, 1, 1, DType.F16)
     assert limit.engine_cycles["tensor_core"] == once + launch_cycles(SPEC, "tensor_core")
     assert limit.compulsory_bytes == 2 * (16 * 32 + 32 * 16 + 16 * 16)
@@ -99,8 +88,7 @@ def test_one_product_by_hand() -> None:
 
 
 def test_of_a_table_only_the_gathered_rows_count() -> None:
-    recipe = parse_recipe(TABLE)
-    assert compulsory_bytes(recipe) == 3 * 8 + 2 * 3 * 16 + 2 * 3 * 16
+    assert compulsory_bytes(draft_of(TABLE).recipe) == 3 * 8 + 2 * 3 * 16 + 2 * 3 * 16
 
 
 @pytest.mark.parametrize("name", ["npu_tiny/16K", "rk3588_npu", "nvidia_t4"])
@@ -109,7 +97,7 @@ def test_no_plan_is_below_it(name: str) -> None:
     for seed in range(6):
         made = random_model(SeededChoices(np.random.default_rng(seed)), 6)
         graph, constants = import_model(made.model)
-        limit, plan = limit_of(Draft(first_draft(graph, constants, spec).recipe, constants), spec)
+        limit, plan = limit_of(first_draft(graph, constants, spec), spec)
         assert 0 < limit.cycles <= limit.buffered_cycles <= plan_cycles(plan, spec)
         for engine in ("tensor_core", "vector", "host"):
             assert limit.engine_cycles[engine] <= busy(plan, spec, engine)
@@ -120,9 +108,8 @@ def test_weights_that_come_last_can_t_come_early() -> None:
     spec = hardware("npu_tiny/16K")
     slow = replace(spec.ddr, read_bandwidth=5 * 10**8, write_bandwidth=5 * 10**8)
     spec = replace(spec, ddr=slow)
-    weights = {"w": np.random.default_rng(0).standard_normal((64, 4096)).astype(np.float16)}
-    limit, plan = limit_of(Draft(parse_recipe(HEAVY_END), weights), spec)
-    last, _ = limit_of(Draft(parse_recipe(LAST), weights), spec)
+    limit, plan = limit_of(draft_of(HEAVY_END), spec)
+    last, _ = limit_of(draft_of(LAST), spec)
     before = limit.engine_cycles["tensor_core"] - last.engine_cycles["tensor_core"]
     late = compulsory_cycles(spec, 2 * 64 * 4096 - spec.sram.size_bytes)
     assert limit.buffered_cycles == limit.submit_cycles + before + late

@@ -73,6 +73,14 @@ def test_the_cheapest_residents_are_those_of_all_choices(problem) -> None:
         assert found.is_exact
 
 
+def test_what_fills_the_memory_to_the_last_byte_stays() -> None:
+    stores = [Storage("half", 5, 0, 2, 0, (), False), Storage("rest", 5, 1, 3, 1, (), False)]
+    found = choose_residents(stores, 3, CAPACITY, lambda number, kept, room: 10 - len(kept))
+    assert found is not None
+    assert set(found.kept) == {"half", "rest"}
+    assert found.cycles == 9 + 8 + 9
+
+
 def test_a_beam_says_that_it_may_have_missed_something(monkeypatch) -> None:
     monkeypatch.setattr(residency, "WIDTH", 1)
     stores = [Storage(f"v{n}", 1, 0, 2, 0, (), False) for n in range(3)]

@@ -164,6 +164,18 @@ def test_slots_are_renamed_and_constants_are_nobody_s() -> None:
     assert found.predecessors[4] == [], "the second filling of a slot waits for nobody"
 
 
+def test_what_reads_a_slot_waits_for_every_load_that_filled_it() -> None:
+    """Loads may overtake each other: the last one doesn't speak for those before it."""
+    whole = slot("a/operand0.0", SPEC.sram.reserved_bytes, 128)
+    weights = Place("w", DDR, 65536, 64, Lifetime.WEIGHTS)
+    written = []
+    for number in range(2):
+        half = replace(whole, address=whole.address + 64 * number, size_bytes=64)
+        written.append(replace(load(weights, half, "a"), writes=(whole,)))
+    written.append(compute(whole, slot("a/result.0", SPEC.sram.reserved_bytes + 128, 128), "a"))
+    assert sorted(dependencies(written).predecessors[-1]) == [0, 1]
+
+
 def test_a_load_of_a_value_waits_for_the_store_of_its_box_alone() -> None:
     value = Place("v", DDR, 4096, 256, Lifetime.SCOPED)
     written = []

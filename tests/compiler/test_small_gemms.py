@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import numpy_helper
 
+from models.textual import matrix, model_from_text
 from stages.compiler.draft import GraphEditor
 from stages.compiler.passes.fuse import Fuse
 from stages.compiler.passes.small_gemms import SmallGemms
@@ -16,12 +16,11 @@ from stages.compiler.small_gemms.regroup import regroup, widths
 from stages.compiler.small_gemms.siblings import families, merge, tail_of
 from stages.recipe.decisions import Engine
 from stages.recipe.verify import verify
+from stages.tensors import Array
 from tests.compiler.judged import case_of, compile_and_judge
 from tests.compiler.passing import Ran, assert_same_meaning, draft_of, run_pass, tidy
 from tests.compiler.specs import hardware
 from tests.recipe.onnx_models import parse
-
-RANDOM = np.random.default_rng(3)
 
 PROJECTIONS = """
     input %x : f32[16,64]
@@ -87,7 +86,8 @@ def test_what_was_weighed_is_kept() -> None:
     separate, merged_cost = (each.cost_cycles for each in item.alternatives)
     assert separate is not None
     assert merged_cost is not None
-    assert item.chosen == ("merged" if merged_cost < 0.9 * separate else "separate")
+    assert separate < merged_cost
+    assert item.chosen == "separate"
 
 
 QUANTISED = """
@@ -140,8 +140,7 @@ def test_convolutions_of_one_image_are_joined_with_what_follows_them() -> None:
         output %rb
         """
     )
-    kinds = [str(op.kind) for op in ran.after.graph.operators]
-    assert kinds == ["conv", "relu", "slice", "slice"]
+    assert ran.kinds == ["conv", "relu", "slice", "slice"]
 
 
 @pytest.mark.parametrize("operands", ["%y, %v", "%x, %y"])
@@ -159,7 +158,7 @@ def test_strangers_stay_apart(operands: str) -> None:
         output %c
         """
     )
-    assert [str(op.kind) for op in ran.after.graph.operators] == ["matmul", "matmul", "add"]
+    assert ran.kinds == ["matmul", "matmul", "add"]
 
 
 @settings(max_examples=15, deadline=None)
@@ -188,7 +187,7 @@ def test_merged_siblings_compute_the_same(
             end = f"z{number}"
         ends.append(f"output %{end}")
     ran = merged("\n".join([*lines, *body, *ends]))
-    assert sum(op.kind == "matmul" for op in ran.after.graph.operators) == 1
+    assert ran.kinds.count("matmul") == 1
 
 
 def test_siblings_whose_joined_result_leaves_the_sram_stay_apart() -> None:
@@ -272,8 +271,7 @@ ROW = """
 
 def test_many_rows_by_columns_are_dot_products_where_the_array_is_slow() -> None:
     ran = small(ROW.format(batch="16,", n=1), "npu_tiny")
-    kinds = [str(op.kind) for op in ran.after.graph.operators]
-    assert kinds == ["reshape", "mul", "reduce_sum", "sigmoid"]
+    assert ran.kinds == ["reshape", "mul", "reduce_sum", "sigmoid"]
     assert ran.after.recipe.notes == ("s: vector, a product of one row",)
     fused = Fuse().run(ran.after, hardware("npu_tiny"))
     assert [len(group.operators) for group in fused.recipe.groups] == [1, 3]
@@ -315,8 +313,7 @@ def test_squeeze_and_excitation_are_dot_products_with_what_follows() -> None:
         output %y
         """
     )
-    kinds = [str(op.kind) for op in ran.after.graph.operators]
-    assert kinds[-5:] == ["reduce_sum", "add", "relu", "quantize", "reshape"]
+    assert ran.kinds[-5:] == ["reduce_sum", "add", "relu", "quantize", "reshape"]
 
 
 def as_dots(text: str) -> Ran:
@@ -338,32 +335,30 @@ DECODING = """
       s = MatMul(x, k) y = Sigmoid(s) }"""
 
 
+def normal(*shape: int) -> Array:
+    return np.random.default_rng(3).standard_normal(shape, np.float32)
+
+
 def test_dot_products_on_the_device() -> None:
-    feeds = {
-        "x": RANDOM.standard_normal((16, 1, 32)).astype(np.float32),
-        "k": RANDOM.standard_normal((16, 32, 1)).astype(np.float32),
-    }
+    feeds = {"x": normal(16, 1, 32), "k": normal(16, 32, 1)}
     made = compile_and_judge(case_of(parse(DECODING), feeds), hardware("npu_tiny"))
     engines = {str(group.engine) for group in made.recipe.groups}
     assert "tensor_core" not in engines
 
 
 def test_rows_of_a_batch_share_one_right_operand() -> None:
-    model = parse(
-        "g (float[6, 5, 32] x) => (float[6, 5, 16] y) <float[32, 16] w> { y = MatMul(x, w) }"
+    model = model_from_text(
+        "g (float[6, 5, 32] x) => (float[6, 5, 16] y) { y = MatMul(x, w) }",
+        {"w": matrix(np.random.default_rng(4), 32, 16)},
     )
-    data = (RANDOM.standard_normal((32, 16)) / 6).astype(np.float32)
-    model.graph.initializer.append(numpy_helper.from_array(data, "w"))
-    feeds = {"x": RANDOM.standard_normal((6, 5, 32)).astype(np.float32)}
-    made = compile_and_judge(case_of(model, feeds), hardware("npu_tiny"))
+    made = compile_and_judge(case_of(model, {"x": normal(6, 5, 32)}), hardware("npu_tiny"))
     works = [item.contraction for item in made.plan.instructions if item.contraction]
     assert sum(work.m for work in works) == 30
     assert {work.groups for work in works} == {1}
 
 
 ATTENTION = """
-    g (float[16, 64] x) => (float[4, 16, 16] y)
-      <float[64, 64] wq, float[64, 64] wk> {
+    g (float[16, 64] x) => (float[4, 16, 16] y) {
       heads = Constant <value_ints = [16, 4, 16]> ()
       q = MatMul(x, wq) k = MatMul(x, wk)
       qh = Reshape(q, heads) kh = Reshape(k, heads)
@@ -371,14 +366,16 @@ ATTENTION = """
       s = MatMul(qt, kt) y = Softmax <axis = -1> (s) }"""
 
 
-@pytest.mark.parametrize("name", ["npu_tiny", "nvidia_t4", "rk3588_npu"])
-def test_heads_of_merged_projections_read_their_columns_in_place(name: str) -> None:
-    model = parse(ATTENTION)
-    for weights in ("wq", "wk"):
-        data = (RANDOM.standard_normal((64, 64)) / 8).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(data, weights))
-    feeds = {"x": RANDOM.standard_normal((16, 64)).astype(np.float32)}
-    made = compile_and_judge(case_of(model, feeds), hardware(name))
+@pytest.mark.parametrize(
+    ("name", "columns"), [("npu_tiny", 0), ("nvidia_t4", 2), ("rk3588_npu", 2)]
+)
+def test_heads_of_merged_projections_read_their_columns_in_place(name: str, columns: int) -> None:
+    """But for a device on which merging them doesn't pay: there they stay apart."""
+    random = np.random.default_rng(4)
+    model = model_from_text(
+        ATTENTION, {weights: matrix(random, 64, 64) for weights in ("wq", "wk")}
+    )
+    made = compile_and_judge(case_of(model, {"x": normal(16, 64)}), hardware(name))
     slices = {op.name for op in made.recipe.graph.operators if op.kind == "slice"}
-    engines = {g.engine for g in made.recipe.groups if slices & set(g.operators)}
-    assert engines <= {Engine.NONE}
+    engines = [g.engine for g in made.recipe.groups if slices & set(g.operators)]
+    assert engines == [Engine.NONE] * columns

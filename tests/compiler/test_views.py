@@ -16,8 +16,6 @@ from tests.compiler.judged import case_of, compile_and_judge
 from tests.compiler.specs import hardware
 from tests.recipe.onnx_models import parse
 
-RANDOM = np.random.default_rng(4)
-
 
 def cut(starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...] = ()) -> Operator:
     attributes = {"starts": starts, "stops": stops, "steps": steps or (1,) * len(starts)}
@@ -82,7 +80,8 @@ def test_blocks_of_channels_are_cut_whole_or_not_at_all() -> None:
     part = view_region(cut((0, 8, 0, 0), (1, 16, 3, 3)), whole, result, layout)
     assert part is not None
     assert part.address == 8 * 9
-    assert view_region(cut((0, 4, 0, 0), (1, 12, 3, 3)), whole, result, layout) is None
+    for start, stop in ((4, 12), (4, 16), (8, 12)):
+        assert view_region(cut((0, start, 0, 0), (1, stop, 3, 3)), whole, result, layout) is None
     assert view_region(cut((0, 8, 0, 0), (1, 16, 3, 3)), whole, result, ROW_MAJOR) is None
 
 
@@ -96,7 +95,7 @@ def test_slices_are_read_where_they_lie(name: str) -> None:
              r = Relu(x) a = Slice(r, from, to, axes) b = Slice(r, low, high, axes, two)
              y = Exp(a) z = Softmax(b) }"""
     )
-    feeds = {"x": RANDOM.standard_normal((6, 32)).astype(np.float32)}
+    feeds = {"x": np.random.default_rng(4).standard_normal((6, 32)).astype(np.float32)}
     made = compile_and_judge(case_of(model, feeds), hardware(name))
     slices = [op.name for op in made.recipe.graph.operators if op.kind == "slice"]
     engines = {g.name: str(g.engine) for g in made.recipe.groups}
@@ -109,6 +108,6 @@ def test_a_slice_that_the_caller_reads_is_a_copy() -> None:
              from = Constant <value_ints = [0, 4]> () to = Constant <value_ints = [6, 12]> ()
              r = Relu(x) a = Slice(r, from, to) }"""
     )
-    feeds = {"x": RANDOM.standard_normal((6, 32)).astype(np.float16)}
+    feeds = {"x": np.random.default_rng(4).standard_normal((6, 32)).astype(np.float16)}
     made = compile_and_judge(case_of(model, feeds), hardware("npu_tiny"))
     assert [str(g.engine) for g in made.recipe.groups] == ["vector", "dma"]

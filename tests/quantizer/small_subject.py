@@ -10,11 +10,13 @@ import numpy as np
 import onnx
 
 from models.textual import convolution_weight, matrix, model_from_text
-from stages.hardware.load import load_spec
+from stages.compile import MODEL_FILE, SAMPLES_FILE
 from stages.hardware.spec import HardwareSpec
-from stages.normalizer.sample_files import Sample, save_samples
+from stages.normalizer.sample_files import Sample
 from stages.quantizer import Decided, Subject, decide, load_settings
 from stages.recipe.onnx_import import import_model
+from tests.compiler.folders import save_folder
+from tests.compiler.specs import hardware
 
 _GRAPH = """
 small (float[1,4,8,8] x) => (float[1,5] y) {
@@ -28,6 +30,7 @@ small (float[1,4,8,8] x) => (float[1,5] y) {
 }
 """
 HEAD = "version: 1\nmodel: small\n"
+MIN_MAX = "calibration: {data: samples, method: min_max}\n"
 
 
 def samples(count: int, seed: int = 0) -> list[Sample]:
@@ -62,9 +65,9 @@ class Folder:
 
     def subject(self) -> Subject:
         """The model, imported."""
-        graph, constants = import_model(onnx.load(self.path / "model.onnx"))
-        file = self.path / "samples.npz"
-        return Subject(self.path / "model.onnx", graph, constants, self.spec, file, samples(1)[0])
+        file = self.path / MODEL_FILE
+        graph, constants = import_model(onnx.load(file))
+        return Subject(file, graph, constants, self.spec, self.path / SAMPLES_FILE, samples(1)[0])
 
     def decide(self, text: str) -> Decided:
         """What a quantisation file with this content makes."""
@@ -78,8 +81,4 @@ def folder(
     path: Path, made: onnx.ModelProto, given: Sequence[Sample], spec: str = "rk3588_npu"
 ) -> Folder:
     """Write a normalised folder."""
-    path.mkdir(parents=True, exist_ok=True)
-    onnx.save(made, path / "model.onnx")
-    save_samples(path / "samples.npz", given)
-    specs = Path(__file__).resolve().parents[2] / "hardware_specs"
-    return Folder(path, load_spec(specs / f"{spec}.yaml"))
+    return Folder(save_folder(path, made, *given), hardware(spec))

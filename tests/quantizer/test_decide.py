@@ -14,9 +14,7 @@ from stages.compiler.quantization import ActivationScales, Quantization, WeightS
 from stages.errors import CompileError, InputError
 from stages.quantizer import Decided, decide, load_settings
 from stages.recipe.kinds import Kind
-from tests.quantizer.small_subject import HEAD, Folder, folder, model, samples
-
-MIN_MAX = "calibration: {data: samples, method: min_max}\n"
+from tests.quantizer.small_subject import HEAD, MIN_MAX, Folder, folder, model, samples
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages.quantizer.closeness import Closeness
-from stages.quantizer.search import MAX_DROPS, Found, Judge, Kept, fewest_in_float
+from stages.quantizer.search import Found, Judge, Kept, fewest_in_float
 
 noises = st.lists(st.integers(0, 1000), min_size=1, max_size=9)
 
@@ -96,7 +96,15 @@ def test_drops_are_bounded() -> None:
     found, tried = search(noise, 0, 5)
     assert found.kept is not None
     assert len(found.kept) == 200
-    assert len(tried) <= 2 + 201 + 8 + 8 + MAX_DROPS
+    assert len(tried) <= 2 + 201 + 8 + 8 + 32
+
+
+def test_no_more_than_the_shortest_beginning_of_many_is_kept() -> None:
+    """Among more than dropping alone could come to the end of."""
+    noise = {f"op{place}": 1 if place % 3 else 10 for place in range(195)}
+    found, _ = search(noise, 0, 130)
+    assert found.kept is not None
+    assert set(found.kept) == {name for name, size in noise.items() if size == 10}
 
 
 def test_few_are_tried_first() -> None:

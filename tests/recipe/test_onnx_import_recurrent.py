@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.recipe.onnx_models import check, host_types, kinds
+from stages.recipe.onnx_import import import_model
+from tests.recipe.onnx_models import check, host_types, kinds, random_feeds, run_model
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+ACTIVATIONS = {"LSTM": 3, "GRU": 2, "RNN": 1}
 OTHERS = ("Relu", "HardSigmoid", "Softsign", "Elu", "LeakyRelu", "Tanh", "Sigmoid")
 
 
@@ -31,10 +32,13 @@ class Layer:
     bias: bool = True
     initial: bool = False
     peepholes: bool = False
-    length: int | None = None
+    length: int | tuple[int, ...] | None = None
     before: int = 0
     clip: float = 0.0
     activations: tuple[str, ...] = ()
+    alphas: tuple[float, ...] = ()
+    betas: tuple[float, ...] = ()
+    batch_first: bool = False
     outputs: tuple[bool, ...] = (True, True, True)
 
     @property
@@ -50,6 +54,12 @@ class Layer:
             made["clip"] = self.clip
         if self.activations:
             made["activations"] = list(self.activations * self.directions)
+        if self.alphas:
+            made["activation_alpha"] = self.alphas
+        if self.betas:
+            made["activation_beta"] = self.betas
+        if self.batch_first:
+            made["layout"] = 1
         return made
 
 
@@ -70,13 +80,17 @@ def model_of(layer: Layer, seed: int = 5) -> onnx.ModelProto:
         held.append(numpy_helper.from_array(np.full(layer.batch, layer.length, np.int32), "n"))
     state = (dirs, layer.batch, layer.hidden)
     shape = (layer.steps, layer.batch, layer.features)
+    result = (layer.steps, dirs, layer.batch, layer.hidden)
+    if layer.batch_first:
+        state, shape = (layer.batch, dirs, layer.hidden), (layer.batch, *shape[::2])
+        result = (layer.batch, layer.steps, dirs, layer.hidden)
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
     if layer.initial:
         names = ("h", "c") if layer.kind == "LSTM" else ("h",)
         inputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, state) for name in names]
     given_names = {value.name for value in inputs} | {tensor.name for tensor in held}
     places = ["x", "w", "r", "b", "n", "h"] + (["c", "p"] if layer.kind == "LSTM" else [])
-    shapes = [(layer.steps, dirs, layer.batch, layer.hidden), state, state]
+    shapes = [result, state, state]
     count = 3 if layer.kind == "LSTM" else 2
     wanted = [f"y{place}" if layer.outputs[place] else "" for place in range(count)]
     node = helper.make_node(
@@ -125,9 +139,34 @@ def test_gru_reset_after_the_product_needs_one_product_a_step():
     assert kinds(graph).count("matmul") == 5
 
 
-def test_peepholes_and_clip():
-    layer = Layer(peepholes=True, initial=True, clip=0.5)
+@pytest.mark.parametrize("clip", [0.0, 2.0, 0.5])
+def test_peepholes_and_clip(clip):
+    layer = Layer(peepholes=True, initial=True, clip=clip)
     assert not host_types(check(model_of(layer), tolerance=1e-5))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_batch_first_is_the_same_transposed(kind):
+    """ONNX Runtime knows no other layout than steps first."""
+    layer = Layer(kind, "bidirectional", batch=2, initial=True)
+    model = model_of(layer)
+    feeds = random_feeds(import_model(model)[0])
+    y, *states = run_model(model, feeds)
+    turned = {name: np.ascontiguousarray(data.swapaxes(0, 1)) for name, data in feeds.items()}
+    graph = check(
+        model_of(replace(layer, batch_first=True)),
+        turned,
+        wanted=[y.transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in states)],
+    )
+    assert not host_types(graph)
+
+
+def test_the_numbers_of_an_activation_are_the_node_s_own():
+    for layer in (
+        Layer("RNN", activations=("LeakyRelu",), alphas=(0.4,)),
+        Layer("GRU", activations=("HardSigmoid", "Elu"), alphas=(0.3, 0.7), betas=(0.4,)),
+    ):
+        assert not host_types(check(model_of(layer), tolerance=1e-5))
 
 
 def test_a_shorter_length_leaves_zeros():
@@ -135,6 +174,21 @@ def test_a_shorter_length_leaves_zeros():
     graph = check(model_of(layer), tolerance=1e-5)
     assert not host_types(graph)
     assert "pad" in kinds(graph)
+
+
+def test_sequences_of_several_lengths_stay_one_call():
+    layer = Layer("RNN", batch=2, length=(1, 3))
+    assert host_types(check(model_of(layer), tolerance=1e-4)) == ["RNN"]
+
+
+def test_weights_that_are_computed_stay_one_call():
+    model = model_of(Layer("GRU"))
+    (weights,) = [tensor for tensor in model.graph.initializer if tensor.name == "r"]
+    model.graph.input.append(
+        helper.make_tensor_value_info("r", TensorProto.FLOAT, list(weights.dims))
+    )
+    model.graph.initializer.remove(weights)
+    assert host_types(check(model, tolerance=1e-4)) == ["GRU"]
 
 
 def test_too_many_steps_stay_one_call():
@@ -166,7 +220,7 @@ def layers(draw):
         activations=draw(
             st.one_of(
                 st.just(()),
-                st.tuples(*[st.sampled_from(OTHERS) for _ in DEFAULTS[kind]]),
+                st.tuples(*[st.sampled_from(OTHERS) for _ in range(ACTIVATIONS[kind])]),
             )
         ),
         outputs=draw(

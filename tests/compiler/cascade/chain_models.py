@@ -8,17 +8,16 @@ from math import sqrt
 
 import numpy as np
 
-from stages.compiler.cascade.chains import Chain, axes_of, chains_ending, site_of
+from stages.compiler.cascade.chains import Chain, Site, axes_of, chains_ending, site_of
 from stages.compiler.cascade.stripes import Striped, striped
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment
 from stages.compiler.pipeline import Compiled, begin, begin_decisions, decisions, rewrites
 from stages.compiler.progress import decide, rewrite
-from stages.compiler.quantization import Quantization, Range
+from stages.compiler.quantization import Quantization
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.packing import pack
-from stages.recipe.semantics import interpret
 from tests.compiler.judged import Case, case_of
 from tests.compiler.model_builder import Choices, ModelBuilder, Value
 
@@ -43,6 +42,29 @@ def chain_case(choices: Choices, longest: int = 5) -> Case:
     for _ in range(choices.integer(2, longest)):
         value = _next(builder, choices, value, earlier)
         earlier.append(value)
+    return case_of(builder.model([value]), builder.feeds)
+
+
+def inverted_residuals(rows: int) -> Case:
+    """Two inverted residual blocks, as MobileNetV2 has them, on a high image."""
+    builder = ModelBuilder(np.random.default_rng(1))
+    value = builder.input((1, 8, rows, 16))
+    for _ in range(2):
+        source = value
+        for out, size, group in ((32, 1, 1), (32, 3, 32), (8, 1, 1)):
+            channels = value.shape[1]
+            weights = builder.normal((out, channels // group, size, size), 0.2)
+            (value,) = builder.add(
+                "Conv",
+                [value.name, builder.constant(weights)],
+                [("f32", (1, out, rows, 16))],
+                kernel_shape=[size, size],
+                group=group,
+                pads=[size // 2] * 4,
+            )
+            if out == 32:
+                value = builder.float_like("Relu", value)
+        value = builder.float_like("Add", value, source.name)
     return case_of(builder.model([value]), builder.feeds)
 
 
@@ -99,18 +121,6 @@ def _pool(builder: ModelBuilder, choices: Choices, value: Value, kind: str) -> V
     return result
 
 
-def int8_ranges(case: Case) -> Quantization:
-    """Ranges for every float of a case, by the values that it takes."""
-    floats = [name for name, item in case.graph.types.items() if item.dtype.is_float]
-    floats = [name for name in floats if name not in case.constants]
-    taken = interpret(case.graph, case.constants, case.feeds, keep=floats)
-    ranges = {
-        name: Range(min(0.0, float(taken[name].min())), max(0.0, float(taken[name].max())) + 1e-3)
-        for name in floats
-    }
-    return Quantization(ranges, frozenset())
-
-
 def chain_plans(
     case: Case, spec: HardwareSpec, quantization: Quantization | None, choices: Choices
 ) -> ChainPlans | None:
@@ -138,7 +148,7 @@ def chain_plans(
     return ChainPlans(case, plans[0], plans[1], cascades)
 
 
-def _chains(site, choices: Choices) -> list[Chain]:
+def _chains(site: Site, choices: Choices) -> list[Chain]:
     """Chains that don't share a group, from the last group backwards."""
     found: list[Chain] = []
     free = max(site.works, default=-1)

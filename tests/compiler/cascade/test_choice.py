@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,16 +14,12 @@ from stages.compiler.cascade.choice import cheapest_cuts
 from stages.compiler.cascade.prices import Price
 from stages.compiler.cascading import Cascading
 from stages.compiler.pipeline import Compiled, compile_graph
-from stages.device.functional import Machine
 from stages.hardware.spec import HardwareSpec
 from stages.plan.ddr_traffic import ddr_bytes
 from stages.plan.timing import plan_cycles
-from stages.recipe.graph import Graph
-from stages.recipe.onnx_import import import_model
 from stages.recipe.text import print_recipe
-from stages.tensors import Array
-from tests.compiler.judged import judge_plan
-from tests.compiler.model_builder import ModelBuilder
+from tests.compiler.cascade.chain_models import inverted_residuals
+from tests.compiler.judged import Case, judge_plan, judge_same_bits
 from tests.compiler.specs import hardware, with_sram
 
 prices = st.tuples(st.integers(0, 9), st.integers(0, 3))
@@ -75,48 +69,15 @@ def test_the_cheapest_cuts_are_those_of_brute_force(
     assert price(sorted([*taken, *single])) == total == best
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """A model and its inputs."""
-
-    graph: Graph
-    constants: Mapping[str, Array]
-    feeds: Mapping[str, Array]
-
-
-def _blocks(rows: int) -> Blocks:
-    """Two inverted residual blocks, as MobileNetV2 has them, on a high image."""
-    builder = ModelBuilder(np.random.default_rng(1))
-    value = builder.input((1, 8, rows, 16))
-    for _ in range(2):
-        source = value
-        for out, size, group in ((32, 1, 1), (32, 3, 32), (8, 1, 1)):
-            channels = value.shape[1]
-            weights = builder.normal((out, channels // group, size, size), 0.2)
-            (value,) = builder.add(
-                "Conv",
-                [value.name, builder.constant(weights)],
-                [("f32", (1, out, rows, 16))],
-                kernel_shape=[size, size],
-                group=group,
-                pads=[size // 2] * 4,
-            )
-            if out == 32:
-                value = builder.float_like("Relu", value)
-        value = builder.float_like("Add", value, source.name)
-    graph, constants = import_model(builder.model([value]))
-    return Blocks(graph, constants, builder.feeds)
-
-
 @cache
-def _both(name: str) -> tuple[Blocks, HardwareSpec, Compiled, Compiled]:
-    blocks = _blocks(64)
+def _both(name: str) -> tuple[Case, HardwareSpec, Compiled, Compiled]:
+    blocks = inverted_residuals(64)
     spec = with_sram(hardware(name), 24 * 1024)
     found = [_compiled(blocks, spec, option) for option in (Cascading.OFF, Cascading.ON)]
     return blocks, spec, found[0], found[1]
 
 
-def _compiled(blocks: Blocks, spec: HardwareSpec, option: Cascading) -> Compiled:
+def _compiled(blocks: Case, spec: HardwareSpec, option: Cascading) -> Compiled:
     ranges = fused_quantization(blocks.graph, blocks.constants, spec)
     return compile_graph(blocks.graph, blocks.constants, spec, ranges, cascading=option)
 
@@ -129,10 +90,7 @@ def test_inverted_residual_blocks_run_in_cascades(name: str) -> None:
     judge_plan(cascaded, spec)
     assert plan_cycles(cascaded.plan, spec) <= plan_cycles(layers.plan, spec)
     assert ddr_bytes(cascaded.plan) < 0.5 * ddr_bytes(layers.plan)
-    one = Machine(layers.plan, layers.weights, spec).run(blocks.feeds)
-    other = Machine(cascaded.plan, cascaded.weights, spec).run(blocks.feeds)
-    for value, array in one.outputs.items():
-        assert np.array_equal(array, other.outputs[value])
+    judge_same_bits(layers, cascaded, blocks.feeds, spec)
 
 
 def test_what_only_a_cascade_reads_lies_in_the_sram_in_part() -> None:
@@ -178,4 +136,6 @@ def test_a_person_is_told_what_was_weighed() -> None:
 
 
 def test_where_everything_fits_nothing_is_cascaded() -> None:
-    assert not _compiled(_blocks(8), hardware("rk3588_npu"), Cascading.ON).recipe.cascades
+    assert not _compiled(
+        inverted_residuals(8), hardware("rk3588_npu"), Cascading.ON
+    ).recipe.cascades
