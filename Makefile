@@ -67,6 +67,7 @@ bench: setup
 	$(BIN)/python -m flows.benchmarks.compiler
 	$(BIN)/python -m flows.benchmarks.compile_time
 	$(BIN)/python -m flows.benchmarks.memory_planner
+	$(BIN)/python -m flows.benchmarks.on_the_host
 	$(BIN)/python -m flows.benchmarks.pairs
 	$(BIN)/python -m flows.benchmarks.device_speed
 	$(BIN)/python -m flows.benchmarks.matrix

@@ -127,8 +127,8 @@ def lines(times: Sequence[CompileTime]) -> list[str]:
     ]
     return [
         "CPU seconds of `recipe compile` in int8, all of its process, medians of several runs:",
-        "from nothing, and with `--reuse` where only weights changed. Peers as measured on the",
-        "same kind of machine.",
+        "from nothing, and with `--reuse` where only weights changed. Peers: the vendor's compiler",
+        "and its CPU seconds, measured once, by hand, on a machine of this kind.",
         "",
         *table(head, rows),
         "",

@@ -30,16 +30,16 @@ RUNS = 1_000
 SEEDS = (0, 1, 2)
 MODELS = ("resnet50", "bert_base_seq128")
 BANDS: Mapping[str, tuple[float, float]] = {"nvidia_t4": (1.03, 1.11), "nvidia_a100": (1.01, 1.28)}
-"""P99 over mean at batch 1 as published (MLPerf and Triton tables)."""
+"""P99 over mean at batch 1, read once from published tables (MLPerf Inference, Triton)."""
 
 _INTRODUCTION = """\
 # How long the simulated device's tails are
 
 Made by `make bench` (`python -m flows.benchmarks.device_tails`): P99 over mean of {runs:,} jittered
-runs at nominal clocks, the least and the most of {seeds} seeds. The bands are what is published of
-these cards at batch 1. A phone's tail is another matter, for it comes of heat:
-`tests/device/test_tails.py` heats a phone-like spec through its trip and holds its P99 within 1.8
-times its median.
+runs at nominal clocks, the least and the most of {seeds} seeds. The bands were read once, by hand,
+from published tables of these cards at batch 1 (MLPerf Inference, Triton). A phone's tail is
+another matter, for it comes of heat: `tests/device/test_tails.py` heats a phone-like spec through
+its trip and holds its P99 within 1.8 times its median.
 
 """
 _HEAD = ("spec", "model", "precision", "mean", "P99 over mean", "published", "within")

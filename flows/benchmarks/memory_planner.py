@@ -106,7 +106,8 @@ def lines(rows: Sequence[Planned]) -> list[str]:
     return [
         f"`recipe plan-memory` on MiniMalloc's instances in {CAPACITY_BYTES:,} bytes: one process,",
         f"Python's start and imports included, medians of {_REPEATS} runs on a machine with",
-        f"{os.cpu_count()} cores. [How it works](memory.md).",
+        f"{os.cpu_count()} cores. MiniMalloc's own solver was timed once, by hand, on a machine of",
+        "this kind. [How it works](memory.md).",
         "",
         *table(head, body),
         "",

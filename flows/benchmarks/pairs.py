@@ -151,7 +151,8 @@ def lines(rows: Sequence[Sequence[str]]) -> list[str]:
         "Each stage ran as its own command: CPU seconds and peak memory, Python's start and",
         "imports included. P50 is the simulated latency; the roofline is the larger of",
         "arithmetic at peak rate and compulsory bytes at full bandwidth. SRAM over bound is",
-        "the peak over the most that is live at once.",
+        "the peak over the most that is live at once. All models but `ppocr_rec` are exported from",
+        "torch: `.venv/bin/pip install 'torch>=2.9' 'transformers>=4.57'` first.",
         "",
         *table(_HEAD, rows),
     ]

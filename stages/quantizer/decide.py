@@ -206,7 +206,7 @@ def _weighed(found: Found, limit: AccuracyLimit) -> tuple[Weighed, ...]:
     return tuple(
         Weighed(
             subject=name,
-            question="precision",
+            question="accuracy",
             alternatives=(
                 Alternative("int8", None, f"alone in int8: {alone[name].words(limit)}"),
                 Alternative("float", None, f"with the others: {found.reached.words(limit)}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,3 +63,11 @@ def test_none_at_all_is_refused_with_the_cure(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "hint: install one" in done.stdout
     assert not (tmp_path / ".venv").exists()
+
+
+def test_bench_runs_every_bench() -> None:
+    recipe = (REPOSITORY / "Makefile").read_text().partition("\nbench:")[2].partition("\n\n")[0]
+    folder = REPOSITORY / "flows" / "benchmarks"
+    runnable = {path.stem for path in folder.glob("*.py") if "__main__" in path.read_text()}
+    asked = {"fallbacks", "whole_compiles"}  # for folders of models that one names
+    assert set(re.findall(r"flows\.benchmarks\.(\w+)", recipe)) == runnable - asked

@@ -118,12 +118,20 @@ def test_operators_go_back_to_float_until_the_limit_is_met(loud: Folder) -> None
     assert "1 of " in found.notes[1]
     assert "op_c" in found.notes[1]
     (why,) = found.weighed
-    assert (why.subject, why.question, why.chosen) == ("op_c", "precision", "float")
+    assert (why.subject, why.question, why.chosen) == ("op_c", "accuracy", "float")
     made = compiled(loud, found)
     assert set(found.notes) <= set(made.recipe.notes)
     assert why in made.weighed
     (convolution,) = [op for op in made.recipe.graph.operators if op.name == "op_c"]
     assert made.recipe.graph.types[convolution.inputs[0]].dtype.is_float
+
+
+def test_what_the_limit_says_stays_beside_what_the_passes_say_of_the_same(small: Folder) -> None:
+    found = quantization_of(small.decide(MIN_MAX + "accuracy: {min_sqnr_db: 50}\n"))
+    made = compiled(small, found)
+    types = {item.subject for item in made.weighed if item.question == "precision"}
+    assert types & {item.subject for item in found.weighed}
+    assert set(found.weighed) <= set(made.weighed)
 
 
 def test_the_limit_may_be_a_cosine_or_an_error(loud: Folder) -> None:

@@ -2,8 +2,7 @@
 
 `x[u,l]` says that node u takes choice l, `y[e,l,m]` that the ends of edge e take l and m; then
 `sum_l x[u,l] = 1`, `sum_m y[e,l,m] = x[u,l]` and `sum_l y[e,l,m] = x[v,m]`. Only x need be whole.
-The relaxation is that of the local polytope, much tighter than `y >= x + x - 1`: design.md,
-section 5, has both measured.
+The relaxation is that of the local polytope, much tighter than that of `y >= x + x - 1`.
 """
 
 from __future__ import annotations
