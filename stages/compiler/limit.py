@@ -22,6 +22,7 @@ from itertools import product
 from math import prod
 
 from stages.compiler.draft import Draft
+from stages.compiler.support import TILED
 from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.search import Search
 from stages.compiler.tiling.tile_prices import TilePrices
@@ -33,8 +34,6 @@ from stages.plan.instructions import Plan
 from stages.recipe.decisions import Engine, Group, Recipe, Tile
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
-
-_TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +66,11 @@ def device_limit(draft: Draft, plan: Plan, spec: HardwareSpec) -> DeviceLimit:
     recipe = draft.recipe
     operators = {op.name: op for op in recipe.graph.operators}
     best: dict[object, int] = {}
-    engines = {str(engine): 0 for engine in (*_TILED, Engine.HOST)}
+    engines = {str(engine): 0 for engine in (*TILED, Engine.HOST)}
     before: list[tuple[int, Group]] = []
     for group in recipe.groups:
-        before.append((max(engines[engine] for engine in _TILED), group))
-        if group.engine not in _TILED:
+        before.append((max(engines[engine] for engine in TILED), group))
+        if group.engine not in TILED:
             continue
         work = workload(draft, group, operators)
         key = work_signature(work, frozenset())
@@ -97,7 +96,7 @@ def _last_weights(before: Sequence[tuple[int, Group]], graph: Graph, spec: Hardw
     reader: dict[str, int] = {}
     operators = {op.name: op for op in graph.operators}
     for number, (_, group) in enumerate(before):
-        if group.engine in _TILED:
+        if group.engine in TILED:
             for name in group.operators:
                 for value in operators[name].operands:
                     reader.setdefault(value, number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import lcm, prod
 
 from stages.hardware.spec import HardwareSpec, Memory, OperatorSupport
@@ -33,14 +33,18 @@ _WIDEST_BYTES = max(dtype.size_bytes for dtype in DType)
 MAX_REVERSED = 256
 """Transfers that a reversed slice may make: each row is one of its own."""
 CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
-_REDUCTIONS = frozenset(kind for kind in Kind if kind.startswith("reduce_"))
+REDUCTIONS = frozenset(kind for kind in Kind if kind.startswith("reduce_"))
+OUTPUT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
+"""The axis of a contraction's weights along which its output channels go."""
+TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
+"""The engines whose groups are cut into tiles."""
 
 
 def seed_of(members: Sequence[Operator]) -> Operator:
     """The operator of a group that does the work: its contraction or reduction where it has one
     (a product may stand before a sum: a dot product), else the first that isn't a dequantize."""
     for member in members:
-        if member.kind in CONTRACTIONS or member.kind in _REDUCTIONS:
+        if member.kind in CONTRACTIONS or member.kind in REDUCTIONS:
             return member
     return next((op for op in members if op.kind is not Kind.DEQUANTIZE), members[-1])
 
@@ -82,6 +86,15 @@ def refusal(
     if operator.kind is Kind.SLICE and (rows := _reversed_rows(operator, result)) > MAX_REVERSED:
         return f"slice that reverses {rows} rows: DMA moves forward, at most {MAX_REVERSED} at once"
     return ""
+
+
+def refusal_in_device_types(
+    operator: Operator, types: Mapping[str, TensorType], spec: HardwareSpec
+) -> str:
+    """Why the device can't run an operator by itself, in the types that it would keep its values
+    in; empty where it can."""
+    operands = [device_type(types[value], spec) for value in operator.operands]
+    return refusal(operator, operands, device_type(types[operator.outputs[0]], spec), spec)
 
 
 def _reversed_rows(operator: Operator, result: TensorType) -> int:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.draft import Draft, GraphEditor, first_draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
@@ -25,7 +24,6 @@ from stages.compiler.trial_result import Trial
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.timing import plan_cycles
-from stages.recipe.decisions import Group, Recipe, Target
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import TensorType
@@ -35,16 +33,18 @@ _DECIDING = (Precision(), Order(), AssignLayouts(), SeparateReads(), ViewSlices(
 _FREE = frozenset({Kind.RESHAPE, Kind.IDENTITY, Kind.DEQUANTIZE, Kind.QUANTIZE, Kind.SLICE})
 """Kinds that don't count as a step when the surroundings of an operator are gathered: they are
 views, or go with their neighbours."""
+_AHEAD, _ALONE, _BACK = 8, 2, 1
+"""Steps of `surroundings`."""
 
 
 def part_of(operators: Iterable[Operator], editor: GraphEditor, spec: HardwareSpec) -> Draft:
     """Operators that stand in an editor as a draft of their own: what they read from elsewhere are
     its inputs, what others read its outputs, both in the types that the device gives them."""
     ordered = _dataflow(operators)
-    made = [value for op in ordered for value in op.outputs]
+    made = dict.fromkeys(value for op in ordered for value in op.outputs)
     read = dict.fromkeys(value for op in ordered for value in op.operands)
     constants = {value: editor.constants[value] for value in read if value in editor.constants}
-    inputs = tuple(v for v in read if v not in set(made) and v not in constants)
+    inputs = tuple(value for value in read if value not in made and value not in constants)
     inner = {op.name for op in ordered}
     outputs = tuple(
         value
@@ -53,11 +53,10 @@ def part_of(operators: Iterable[Operator], editor: GraphEditor, spec: HardwareSp
         or not inner.issuperset(editor.readers[value])
         or not editor.readers[value]
     )
-    types: dict[str, TensorType] = {v: editor.types[v] for v in dict.fromkeys((*read, *made))}
+    types: dict[str, TensorType] = {value: editor.types[value] for value in read | made}
     types |= {value: device_type(types[value], spec) for value in (*inputs, *outputs)}
     graph = Graph("part", inputs, outputs, tuple(constants), types, tuple(ordered))
-    groups = tuple(Group(op.name, (op.name,)) for op in ordered)
-    return Draft(Recipe(graph, Target(spec.name, spec.version), groups), constants)
+    return first_draft(graph, constants, spec)
 
 
 def grouped(part: Draft, spec: HardwareSpec) -> Draft:
@@ -81,40 +80,33 @@ def tried(part: Draft, spec: HardwareSpec) -> Trial | None:
     return Trial(plan_cycles(plan, spec), hosts)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What is gathered around operators: all between them and where their results come together
-    again, if that is at most `ahead` steps away, else what is at most `alone` steps away; one step
-    behind that, and `back` steps before them. What runs beside them is in it then."""
-
-    ahead: int = 8
-    alone: int = 2
-    back: int = 1
-
-    def of(self, operators: Sequence[Operator], editor: GraphEditor) -> list[Operator]:
-        """The operators, and those around them."""
-        own = {op.name: op for op in operators}
-        ends = [op for op in operators if any(r.name not in own for r in _readers(op, editor))]
-        reached = [_reached([end], editor, self.ahead, _readers) for end in ends]
-        common = set.intersection(*(set(item) for item in reached)) if reached else set[str]()
-        found = dict(own)
-        if common:
-            meeting = min(common, key=lambda name: max(item[name] for item in reached))
-            before = _reached([editor.operators[meeting]], editor, 2 * self.ahead, _producers)
-            between = {name for item in reached for name in item} & set(before)
-            found |= {name: editor.operators[name] for name in sorted(between)}
-            last = [editor.operators[meeting]]
-        else:
-            found |= _named(_reached(operators, editor, self.alone, _readers), editor)
-            last = []
-        found |= _named(_reached(last, editor, 1, _readers), editor)
-        found |= _named(_reached(operators, editor, self.back, _producers), editor)
-        # What an operator reads through a dequantize comes along: it is a part of its group.
-        for operator in list(found.values()):
-            for maker in _producers(operator, editor):
-                if maker.kind is Kind.DEQUANTIZE:
-                    found.setdefault(maker.name, maker)
-        return list(found.values())
+def surroundings(operators: Sequence[Operator], editor: GraphEditor) -> list[Operator]:
+    """Operators, and what runs beside them: all between them and where their results come together
+    again, if that is at most `_AHEAD` steps away, else what is at most `_ALONE` steps away; one
+    step behind that, and `_BACK` steps before them."""
+    own = {op.name: op for op in operators}
+    ends = [op for op in operators if any(r.name not in own for r in _readers(op, editor))]
+    reached = [_reached([end], editor, _AHEAD, _readers) for end in ends]
+    common = [name for name in reached[0] if all(name in item for item in reached)] if ends else []
+    found = dict(own)
+    if common:
+        # Of those equally far the one that was reached first.
+        meeting = editor.operators[
+            min(common, key=lambda name: max(item[name] for item in reached))
+        ]
+        before = _reached([meeting], editor, 2 * _AHEAD, _producers)
+        between = {name for item in reached for name in item} & before.keys()
+        found |= _named(sorted(between), editor)
+        found |= _named(_reached([meeting], editor, 1, _readers), editor)
+    else:
+        found |= _named(_reached(operators, editor, _ALONE, _readers), editor)
+    found |= _named(_reached(operators, editor, _BACK, _producers), editor)
+    # What an operator reads through a dequantize comes along: it is a part of its group.
+    for operator in list(found.values()):
+        for maker in _producers(operator, editor):
+            if maker.kind is Kind.DEQUANTIZE:
+                found.setdefault(maker.name, maker)
+    return list(found.values())
 
 
 def _reached(

@@ -14,6 +14,7 @@ from stages.compiler.passes.small_gemms import SmallGemms
 from stages.compiler.small_gemms.dots import has_one_row, to_dots
 from stages.compiler.small_gemms.regroup import regroup, widths
 from stages.compiler.small_gemms.siblings import families, merge, tail_of
+from stages.compiler.trial import surroundings
 from stages.recipe.decisions import Engine
 from stages.recipe.verify import verify
 from stages.tensors import Array
@@ -379,3 +380,23 @@ def test_heads_of_merged_projections_read_their_columns_in_place(name: str, colu
     slices = {op.name for op in made.recipe.graph.operators if op.kind == "slice"}
     engines = [g.engine for g in made.recipe.groups if slices & set(g.operators)]
     assert engines == [Engine.NONE] * columns
+
+
+@pytest.mark.parametrize("stem", "abcdefghijkl")
+def test_what_is_tried_follows_no_order_of_hashes(stem: str) -> None:
+    """Two slices are equally near to the product, and what reads them equally far."""
+    text = """
+        input %x : f32[1,64]
+        const %w : f32[64,96]
+        %STEM : f32[1,96] = matmul(%x, %w)
+        %STEM1 : f32[1,48] = slice(%STEM) {starts=[0,0], stops=[1,48], steps=[1,1]}
+        %STEM2 : f32[1,48] = slice(%STEM) {starts=[0,48], stops=[1,96], steps=[1,1]}
+        %left : f32[1,48] = exp(%STEM1)
+        %right : f32[1,48] = exp(%STEM2)
+        output %left
+        output %right
+        """
+    editor = GraphEditor(draft_of(text.replace("STEM", stem)))
+    product = editor.producers[stem]
+    around = surroundings([product], editor)
+    assert [op.outputs[0] for op in around] == [stem, f"{stem}1", f"{stem}2", "left", "right"]

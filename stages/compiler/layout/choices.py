@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from stages.compiler.support import POINTWISE, seed_of
+from stages.compiler.support import POINTWISE, REDUCTIONS, seed_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator, outer_operands
@@ -21,7 +21,6 @@ _ANY_LAYOUT = POINTWISE | {
     *(Kind.MAX_POOL, Kind.AVERAGE_POOL, Kind.RESIZE, Kind.PAD, Kind.CONCAT, Kind.SLICE),
     *(Kind.INSTANCE_NORM, Kind.IDENTITY),
 }
-_REDUCTIONS = frozenset(kind for kind in Kind if kind.startswith("reduce_"))
 LEAST_RANK = 3
 """A layout other than row-major needs a channel axis and a spatial one."""
 
@@ -120,7 +119,7 @@ def same_bytes(tensor_type: TensorType, first: Layout, second: Layout) -> bool:
 
 
 def _keeps_layout(seed: Operator) -> bool:
-    if seed.kind in _REDUCTIONS:
+    if seed.kind in REDUCTIONS:
         return bool(seed.integer("keepdims"))
     if seed.kind is Kind.SLICE:
         return all(step > 0 for step in seed.integers("steps"))

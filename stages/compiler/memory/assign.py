@@ -19,7 +19,7 @@ from stages.compiler.memory.offsets import (
 from stages.compiler.memory.residency import choose_residents
 from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.memory.tile_slots import place_slots
-from stages.compiler.support import placement_alignment
+from stages.compiler.support import TILED, placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import (
     Priced,
@@ -35,7 +35,6 @@ from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Operator
 
-_TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 _SHRINK = 7 / 8
 
 
@@ -86,7 +85,7 @@ class Assignment:
         self.works = {
             number: workload(self.draft, group, self.operators)
             for number, group in enumerate(self.draft.recipe.groups)
-            if group.engine in _TILED
+            if group.engine in TILED
         }
         roots = view_roots(self.draft)
         stores = storages(self.draft, roots)

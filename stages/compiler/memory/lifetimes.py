@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stages.compiler.draft import Draft
 from stages.compiler.slices import slice_along
+from stages.compiler.support import TILED
 from stages.compiler.tiling.streams import box_bytes
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Attribute, Operator, outer_operands
@@ -43,7 +44,7 @@ def view_operators(draft: Draft) -> dict[str, Operator]:
     made = {
         operators[group.operators[-1]].outputs[0]
         for group in draft.recipe.groups
-        if group.engine in (Engine.TENSOR_CORE, Engine.VECTOR)
+        if group.engine in TILED
     }
     found: dict[str, Operator] = {}
     for group in draft.recipe.groups:

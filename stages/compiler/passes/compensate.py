@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.exact import factor_bits, on_grid
-from stages.compiler.support import device_type, refusal
+from stages.compiler.support import CONTRACTIONS, refusal_in_device_types
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
@@ -23,7 +23,6 @@ _Doubles = NDArray[np.float64]
 _Singles = NDArray[np.float32]
 _MEAN_BITS = 16
 _ROWS = 64
-_CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +44,14 @@ class CompensateRounding:
             return draft
         editor = GraphEditor(draft)
         for operator, mean in _means(draft.graph, draft.constants, self.sample):
-            if _runs_on_device(operator, draft.graph, spec):
+            # On the host weights stay in f32.
+            if not refusal_in_device_types(operator, draft.graph.types, spec):
                 _correct(operator, mean, editor)
         return editor.finish()
 
 
 def _any_corrected(draft: Draft) -> bool:
     return any(_weights(op, draft.constants) is not None for op in draft.graph.operators)
-
-
-def _runs_on_device(operator: Operator, graph: Graph, spec: HardwareSpec) -> bool:
-    """Whether the operator list takes it: on the host weights stay in f32."""
-    types = [device_type(graph.types[name], spec) for name in operator.operands]
-    return not refusal(operator, types, device_type(graph.types[operator.outputs[0]], spec), spec)
 
 
 def _weights(operator: Operator, constants: Mapping[str, Array]) -> Array | None:
@@ -103,7 +97,7 @@ def _evaluated(
     if operator.kind is Kind.GATHER:  # a whole table in f64 would be made for a few of its rows
         results = evaluate(operator, operands, _types_as(operator, graph, operands))
         return zip(operator.outputs, map(_doubled, results), strict=True)
-    if operator.kind in _CONTRACTIONS:
+    if operator.kind in CONTRACTIONS:
         operands = [*_exact_products(operator, operands), *operands[2:]]
     doubled = [_doubled(data) if data is not None else None for data in operands]
     types = [_double_type(graph.types[name]) for name in operator.outputs]

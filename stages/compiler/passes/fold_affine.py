@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.support import OUTPUT_AXIS
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType
 
 _Vector = NDArray[np.float64]
-
-_OUT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class FoldAffine:
         """Fold as long as a contraction's only reader is a constant scale or shift."""
         editor = GraphEditor(draft)
         for operator in draft.graph.operators:
-            if operator.kind in _OUT_AXIS and operator.inputs[1] in editor.constants:
+            if operator.kind in OUTPUT_AXIS and operator.inputs[1] in editor.constants:
                 _fold_chain(operator.name, editor)
         return editor.finish()
 
@@ -118,7 +117,7 @@ def _scale_outputs(contraction: Operator, weights: Array, factor: _Vector) -> Ar
     channels on two axes, so it is left alone."""
     if contraction.kind is Kind.CONV_TRANSPOSE and contraction.integer("group") != 1:
         return None
-    axis = _OUT_AXIS[contraction.kind] % weights.ndim
+    axis = OUTPUT_AXIS[contraction.kind] % weights.ndim
     shape = [1] * weights.ndim
     shape[axis] = -1
     scaled: Array = np.asarray(weights, np.float64) * factor.reshape(shape)

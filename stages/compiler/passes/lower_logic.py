@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
-from stages.compiler.support import device_type, refusal
+from stages.compiler.support import refusal_in_device_types
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
@@ -33,7 +33,7 @@ class LowerLogic:
         editor = GraphEditor(draft)
         for operator in draft.graph.operators:
             lower = _LOWERED.get(operator.kind)
-            if lower is None or not _refused(operator, editor, spec):
+            if lower is None or not refusal_in_device_types(operator, editor.types, spec):
                 continue
             trial = _Trial(operator, editor, spec)
             lower(trial)
@@ -81,13 +81,8 @@ class _Trial:
 
     def _add(self, operator: Operator) -> None:
         self.made.append(operator)
-        self.complete = self.complete and not _refused(operator, self._editor, self._spec)
-
-
-def _refused(operator: Operator, editor: GraphEditor, spec: HardwareSpec) -> bool:
-    types = [device_type(editor.types[value], spec) for value in operator.operands]
-    result = device_type(editor.types[operator.outputs[0]], spec)
-    return bool(refusal(operator, types, result, spec))
+        reason = refusal_in_device_types(operator, self._editor.types, self._spec)
+        self.complete = self.complete and not reason
 
 
 def _and(trial: _Trial) -> None:

@@ -11,14 +11,13 @@ from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.passes.lower_norms import has_arithmetic
 from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
 from stages.compiler.rests import range_parameters
-from stages.compiler.support import engine_of
+from stages.compiler.support import OUTPUT_AXIS, engine_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
 
-_WEIGHT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
 _HIGH = 127
 _LARGEST_BIAS = 2.0**30
 """In steps of the accumulator: half of int32 is left to the products."""
@@ -60,7 +59,7 @@ class QuantizeWeights:
         """Quantise the weights of every contraction that the file doesn't keep in float."""
         editor = GraphEditor(draft)
         for operator in list(editor.operators.values()):
-            if operator.kind in _WEIGHT_AXIS and operator.name not in self.quantization.keep:
+            if operator.kind in OUTPUT_AXIS and operator.name not in self.quantization.keep:
                 _quantize_weights(operator, self.quantization.weights, editor)
         return editor.finish()
 
@@ -132,7 +131,7 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
     weights = editor.constants.get(operator.inputs[1])
     if producer is None or producer.kind is not Kind.DEQUANTIZE or weights is None:
         return
-    axis = _WEIGHT_AXIS[operator.kind] % weights.ndim
+    axis = OUTPUT_AXIS[operator.kind] % weights.ndim
     activation_scale = editor.constants[producer.inputs[1]]
     floor = _least_scale(operator, activation_scale, weights.shape[axis], editor)
     stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales, floor)

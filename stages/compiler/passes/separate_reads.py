@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.draft import Draft, fresh_name
-from stages.compiler.support import COMPARISONS, POINTWISE, seed_of
+from stages.compiler.support import COMPARISONS, POINTWISE, TILED, seed_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
@@ -47,7 +47,7 @@ class _Separation:
         by_name = {op.name: op for op in graph.operators}
         for group in recipe.groups:
             members = [by_name[name] for name in group.operators]
-            if group.engine in (Engine.TENSOR_CORE, Engine.VECTOR):
+            if group.engine in TILED:
                 members = self._separated(members)
             self.operators += members
             self.groups.append(group)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.small_gemms.dots import has_one_row, macs, to_dots
@@ -12,6 +11,7 @@ from stages.compiler.small_gemms.regroup import regroup, widths
 from stages.compiler.small_gemms.siblings import Sibling, families, feeders_of, merge, tail_of
 from stages.compiler.small_gemms.weighing import Weigher
 from stages.compiler.support import device_type, engine_of
+from stages.compiler.tiling.workload import product_of
 from stages.compiler.trial_result import Trial
 from stages.hardware.cost import contraction_cycles, vector_cycles
 from stages.hardware.spec import HardwareSpec
@@ -127,50 +127,37 @@ class _Weighing:
             return []
         if self._multiplied(operator, editor) not in self.spec.tensor_core.macs_per_cycle:
             return []
-        present = self._array_cycles(operator, 1, editor)
-        costs = {together: self._array_cycles(operator, together, editor) for together in found}
+        present = self._array_cycles(operator, editor)
+        costs = {together: self._array_cycles(operator, editor, together) for together in found}
         better = [item for item in found if costs[item] < present * _WORTH_TRYING]
         return sorted(better, key=costs.__getitem__)[:2]
 
-    def _array_cycles(self, operator: Operator, together: int, editor: GraphEditor) -> int:
-        """Cycles of a whole grouped convolution on the array."""
-        result, weights = (
-            editor.types[value].shape for value in (operator.outputs[0], operator.inputs[1])
-        )
-        groups, taps = operator.integer("group") // together, prod(weights[2:])
+    def _array_cycles(self, operator: Operator, editor: GraphEditor, together: int = 1) -> int:
+        """Cycles of a whole contraction on the array, with so many of its groups as one."""
+        names = (operator.outputs[0], *operator.inputs[:2])
+        product = product_of(operator, *(editor.types[name].shape for name in names))
         return contraction_cycles(
             self.spec.tensor_core,
-            result[0] * prod(result[2:]),
-            result[1] // groups,
-            taps * weights[1] * together,
-            groups,
-            taps,
+            product.m,
+            product.n * together,
+            product.k * together,
+            product.groups // together,
+            product.taps,
             self._multiplied(operator, editor),
         )
 
     def _is_slow_row(self, operator: Operator, editor: GraphEditor) -> bool:
         """Whether the vector unit alone would do a product of one row before the array."""
-        if operator.kind not in (Kind.MATMUL, Kind.CONV) or not has_one_row(operator, editor):
+        if not has_one_row(operator, editor):
             return False
         if engine_of(operator, self.spec) is not Engine.TENSOR_CORE:
             return False
         count, dtype = macs(operator, editor), self._multiplied(operator, editor)
         if dtype not in self.spec.tensor_core.macs_per_cycle or not count:
             return False
-        array = self._row_cycles(operator, dtype, editor)
+        array = self._array_cycles(operator, editor)
         kinds = (Kind.MUL, Kind.REDUCE_SUM)
         return vector_cycles(self.spec.vector, kinds, count, dtype.size_bytes) < array
-
-    def _row_cycles(self, operator: Operator, dtype: DType, editor: GraphEditor) -> int:
-        a, b = (editor.types[value].shape for value in operator.inputs[:2])
-        if operator.kind is Kind.CONV:
-            m, n, k, groups = 1, b[0], b[1], 1
-        else:
-            result = editor.types[operator.outputs[0]].shape
-            m, n, k, groups = a[-2], b[-1], a[-1], prod(result[:-2])
-            if prod(b[:-2]) == 1:
-                m, groups = m * groups, 1
-        return contraction_cycles(self.spec.tensor_core, m, n, k, groups, 1, dtype)
 
     def _multiplied(self, operator: Operator, editor: GraphEditor) -> DType:
         """The type in which the array would multiply: that before any dequantize."""

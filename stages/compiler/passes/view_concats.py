@@ -9,13 +9,13 @@ from stages.compiler.draft import Draft
 from stages.compiler.emit.regions import whole_region
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.lifetimes import concat_slices, view_operators
+from stages.compiler.support import TILED
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Region
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 
-_TILED = (Engine.TENSOR_CORE, Engine.VECTOR)
 _BOX_MOVES = (Kind.CONCAT, Kind.SLICE, Kind.EXPAND)
 
 
@@ -52,7 +52,7 @@ class _Joining:
         self.makers = {
             self.operators[group.operators[-1]].outputs[0]: group
             for group in groups
-            if group.engine in _TILED
+            if group.engine in TILED
         }
         self.consumers = self.draft.graph.consumers()
         known = view_operators(self.draft)
@@ -106,6 +106,6 @@ class _Joining:
         if engine is Engine.DMA:
             layout = self.draft.recipe.layout
             return reader.kind in _BOX_MOVES and layout(value) == layout(reader.outputs[0])
-        if engine not in _TILED:
+        if engine not in TILED:
             return False
         return reader.kind is not Kind.GATHER or reader.inputs[0] != value

@@ -10,6 +10,7 @@ from stages.compiler.draft import Draft
 from stages.compiler.emit.regions import whole_region
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.lifetimes import inverse_transpose
+from stages.compiler.support import TILED
 from stages.hardware.cost import launch_cycles, transfer_cost, vector_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM, Region
@@ -83,7 +84,7 @@ class _Viewing:
         (source,), (result,) = operator.inputs, operator.outputs
         producer = self.producers.get(source)
         home = self.home[producer.name] if producer is not None else None
-        tiled = home is not None and home.engine in (Engine.TENSOR_CORE, Engine.VECTOR)
+        tiled = home is not None and home.engine in TILED
         if tiled and len(self.consumers[source]) == 1 and source not in self.draft.graph.outputs:
             inverse = inverse_transpose(operator)
             region = self._seen(inverse)

@@ -67,9 +67,9 @@ class Weigher:
     def trial(self, operators: Sequence[Operator], editor: GraphEditor) -> Trial | None:
         """What operators cost where they stand in an editor; None where they don't fit."""
         # Loads all of emission: most networks have nothing to try.
-        from stages.compiler.trial import Surroundings, part_of, tried
+        from stages.compiler.trial import part_of, surroundings, tried
 
-        part = part_of(Surroundings().of(operators, editor), editor, self.spec)
+        part = part_of(surroundings(operators, editor), editor, self.spec)
         graph, constants = part.graph, frozenset(part.constants)
         key = (
             structure(graph.operators, graph.types, constants),

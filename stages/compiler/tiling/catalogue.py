@@ -17,7 +17,7 @@ from stages.compiler.tiling.candidates import extents_of, orders_of, reductions_
 from stages.compiler.tiling.extent_table import Columns, ExtentTable, dense_bytes, extent_table
 from stages.compiler.tiling.streams import REDUCTION, Stream, dependencies, streams
 from stages.compiler.tiling.tile_prices import TilePrices
-from stages.compiler.tiling.workload import Workload
+from stages.compiler.tiling.workload import Workload, product_of
 from stages.hardware.cost import TransferCost
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
@@ -237,7 +237,7 @@ def _legal(work: Workload, table: ExtentTable, spec: HardwareSpec) -> Columns:
     for row, (out, x, w) in enumerate(zip(*shapes, strict=True)):
         # Another tile of a transposed convolution may meet one input pixel more along each axis.
         pixels = (*x[:2], *(extent + margin for extent in x[2:]))
-        product = work.product_of(tuple(out), pixels, tuple(w))
+        product = product_of(seed, tuple(out), pixels, tuple(w))
         if product.m <= core.max_m and product.n <= core.max_n and product.k <= core.max_k:
             kept.append(row)
     return np.array(kept, dtype=np.int64)

@@ -8,9 +8,9 @@ from functools import cached_property
 from math import gcd, lcm, prod
 
 from stages.compiler.draft import Draft
-from stages.compiler.support import CONTRACTIONS, seed_of
+from stages.compiler.support import CONTRACTIONS, REDUCTIONS, TILED, seed_of
 from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whole_axes
-from stages.recipe.decisions import Engine, Group
+from stages.recipe.decisions import Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
@@ -88,7 +88,7 @@ class Workload:
             return self.types[self.seed.inputs[0]].shape[-1]
         if self.seed.kind is Kind.CONV and self.seed.integer("group") == 1:
             return self.types[self.seed.inputs[1]].shape[1]
-        if self.seed.kind in PARTIAL and self.seed.kind.startswith("reduce_"):
+        if self.seed.kind in PARTIAL.keys() & REDUCTIONS:
             shape = self.types[self.seed.inputs[0]].shape
             return shape[cut_axis(self.seed, shape)]
         return 0
@@ -189,11 +189,7 @@ class Workload:
         out = box_shape(boxes[self.seed.outputs[0]])
         x = box_shape(boxes[self.seed.inputs[0]])
         w = box_shape(boxes[self.seed.inputs[1]])
-        return _product(self.seed, out, x, w)
-
-    def product_of(self, out: Shape, x: Shape, w: Shape) -> Product:
-        """The contraction that makes a box of these extents of boxes of those."""
-        return _product(self.seed, out, x, w)
+        return product_of(self.seed, out, x, w)
 
     @cached_property
     def whole_product(self) -> Product | None:
@@ -201,7 +197,7 @@ class Workload:
         if self.seed.kind not in CONTRACTIONS:
             return None
         shapes = (self.types[name].shape for name in (self.seed.outputs[0], *self.seed.inputs[:2]))
-        return _product(self.seed, *shapes)
+        return product_of(self.seed, *shapes)
 
     def read_elements(self, boxes: Boxes) -> int:
         """Elements of the seed's first operand in one tile."""
@@ -210,7 +206,7 @@ class Workload:
 
 def workload(draft: Draft, group: Group, operators: Mapping[str, Operator]) -> Workload:
     """The work of a device group of a draft."""
-    assert group.engine in (Engine.TENSOR_CORE, Engine.VECTOR)
+    assert group.engine in TILED
     members = tuple(operators[name] for name in group.operators)
     values = {value for op in members for value in (*op.operands, *op.outputs)}
     types = {value: draft.graph.types[value] for value in values}
@@ -242,7 +238,8 @@ def work_signature(work: Workload, resident: frozenset[str]) -> object:
     return operators, facts, work.group.engine
 
 
-def _product(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:
+def product_of(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:
+    """The contraction that makes a box of these extents of boxes of those, on the array."""
     if seed.kind is Kind.MATMUL:
         if prod(w[:-2]) == 1:
             # One right operand for all of the batch: its rows are those of one product.
