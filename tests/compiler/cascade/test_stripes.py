@@ -78,6 +78,7 @@ def test_a_random_chain_in_int8_is_bit_equal_in_stripes(name: str) -> None:
     before = dict(COUNTED)
     check()
     assert COUNTED["cascades"] > before["cascades"]
+    assert COUNTED["again"] > before["again"]
 
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
