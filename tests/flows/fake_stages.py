@@ -46,8 +46,8 @@ def crashed() -> StageResult:
 
 def slow(marker: Path) -> StageResult:
     """Runs for a minute unless it is interrupted; tidies up either way."""
-    marker.write_text("half written")
     try:
+        marker.write_text("half written")
         time.sleep(60)
     finally:
         marker.unlink()
@@ -79,8 +79,8 @@ class Calls:
 
 def slow_inside_an_extension(marker: Path) -> StageResult:
     """Slow, and turns the interrupt into an error of its own, as extensions do on import."""
-    marker.write_text("half written")
     try:
+        marker.write_text("half written")
         time.sleep(60)
     except KeyboardInterrupt as interrupt:
         raise ImportError("initialization failed") from interrupt

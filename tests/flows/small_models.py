@@ -30,22 +30,24 @@ def convolution(batch: int | str = 1, side: int | str = 12, channels: int = 8) -
     return _model(graph)
 
 
-def deep(layers: int = 24, channels: int = 48, side: int = 40) -> onnx.ModelProto:
-    """Enough convolutions that each stage takes seconds."""
+def deep(layers: int = 48, side: int = 48) -> onnx.ModelProto:
+    """Enough convolutions, each of another width so that no work serves twice, that each stage
+    takes seconds."""
     random = np.random.default_rng(7)
-    nodes, weights, value = [], [], "x"
+    nodes, weights, value, before = [], [], "x", 3
     for layer in range(layers):
-        shape = (channels, 3 if layer == 0 else channels, 3, 3)
+        shape = (channels := 48 + layer, before, 3, 3)
         kernel = random.standard_normal(shape, np.float32) * (2 / np.prod(shape[1:])) ** 0.5
         weights.append(numpy_helper.from_array(kernel.astype(np.float32), f"k{layer}"))
         nodes.append(helper.make_node("Conv", [value, f"k{layer}"], [f"c{layer}"], pads=[1] * 4))
         value = "y" if layer == layers - 1 else f"r{layer}"
         nodes.append(helper.make_node("Relu", [f"c{layer}"], [value]))
+        before = channels
     graph = helper.make_graph(
         nodes,
         "deep",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, side, side])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, channels, side, side])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, before, side, side])],
         weights,
     )
     return _model(graph)

@@ -148,7 +148,7 @@ from flows.running.stage_command import StageCommands
 folder = Path(sys.argv[1])
 with file_lock(folder / "lock", "the test") as lock:
     line = "sleep 60 & echo $! > pid; wait"
-    StageCommands(1, folder, lock).run([line], folder, lambda: None)
+    StageCommands(1, folder, lock).run([line], folder, (folder / "registered").touch)
 """
 
 
@@ -158,7 +158,8 @@ def test_commands_of_a_killed_run_are_ended_before_the_lock_is_free(tmp_path: Pa
     )
     child = _pid(tmp_path / "pid")
     assert _lives(child)
-    time.sleep(0.2)  # it is registered right after its start
+    while not (tmp_path / "registered").exists():
+        time.sleep(0.01)
     run_.send_signal(signal.SIGKILL)
     run_.wait()
     with file_lock(tmp_path / "lock", "the test"):
