@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -152,12 +151,10 @@ def test_heat_is_conserved_over_a_soak() -> None:
     assert ledger.supplied_joules > 20_000 * 12.0 * 3e-3
 
 
-def test_an_hour_of_inferences_takes_seconds() -> None:
-    # 360,000 runs of 10 ms
+def test_an_hour_of_inferences_is_simulated_whole() -> None:
+    # 360,000 runs of 10 ms; how fast is told by flows/benchmarks/device_speed.py
     spec, where = board_of(RK3588, 20), Surroundings()
-    started = time.process_time()
     samples, heat = soaked(spec, 10 * MILLISECOND, 6.0, Length(duration_ns=60 * MINUTE), where)
-    assert time.process_time() - started < 5
     assert samples.latencies_ns.size > 200_000
     assert samples.latencies_ns.sum() == pytest.approx(60 * MINUTE, rel=1e-5)
     assert np.count_nonzero(np.diff(heat.clock_dividers)) > 10_000

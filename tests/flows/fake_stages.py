@@ -16,6 +16,8 @@ from stages.errors import CompileError, DeviceError, Outcome
 from stages.report.facts import FOLDERS
 from tests.flows.sample_reports import write_report
 
+SLOW_SECONDS = 60.0
+
 
 def passed(stage: Stage, figure: str = "fine", seconds: float = 0.0) -> StageResult:
     """Passes after a while."""
@@ -48,7 +50,7 @@ def slow(marker: Path) -> StageResult:
     """Runs for a minute unless it is interrupted; tidies up either way."""
     try:
         marker.write_text("half written")
-        time.sleep(60)
+        time.sleep(SLOW_SECONDS)
     finally:
         marker.unlink()
     return passed(Stage.COMPILE)
@@ -81,7 +83,7 @@ def slow_inside_an_extension(marker: Path) -> StageResult:
     """Slow, and turns the interrupt into an error of its own, as extensions do on import."""
     try:
         marker.write_text("half written")
-        time.sleep(60)
+        time.sleep(SLOW_SECONDS)
     except KeyboardInterrupt as interrupt:
         raise ImportError("initialization failed") from interrupt
     finally:

@@ -25,6 +25,7 @@ from stages.errors import Outcome
 from tests.flows import fake_stages
 from tests.flows.command import REPOSITORY
 from tests.flows.fake_stages import Calls
+from tests.flows.prefect_runs import PATIENCE_S
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def last_flow_run(project: Project, name: str) -> dict[str, Any]:
 def task_runs(project: Project, flow_run: dict[str, Any], count: int) -> dict[str, Any]:
     """The `count` task runs of a flow run, by name, once the server has recorded their ends."""
     wanted = {"flow_runs": {"id": {"any_": [flow_run["id"]]}}}
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         runs = ask(project, "task_runs/filter", wanted)
         ended = [run for run in runs if run["state_type"] in ("COMPLETED", "FAILED")]

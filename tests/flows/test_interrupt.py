@@ -72,12 +72,10 @@ def test_a_run_keeps_what_was_finished_and_nothing_else(
             if f"] {after} " in line:
                 break
         time.sleep(0.3)
-        began = time.monotonic()
         code, err = interrupt(process)
     assert code == Outcome.INTERRUPTED, err
     assert "Traceback" not in err
     assert "interrupted" in err
-    assert time.monotonic() - began < 20
     assert not [path for path in out.rglob("*") if "partial" in path.name]
     assert (out / "normalized" / "deep" / "normalize.json").exists()
     assert (out / "npu_tiny").exists() == (after == "compile")
