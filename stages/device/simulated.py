@@ -102,6 +102,13 @@ class SimulatedDevice:
         return count(package.plan, self._costs, self.spec)
 
     @property
+    def calm_cycles(self) -> int:
+        """Cycles of one run without jitter at the nominal clock."""
+        self._loaded()
+        assert self._costs is not None
+        return int(run_costs(self._costs).total_cycles[0])
+
+    @property
     def activity(self) -> Activity:
         """What one inference moves and multiplies."""
         return activity_of(self._loaded().plan)
