@@ -76,7 +76,7 @@ def _groups(counters: Counters) -> Table:
 
 def _operators(counters: Counters) -> Table:
     columns = ("operator", "kind", "engine", "busy", "of all work", "moving", "ddr", "missed")
-    table = make_table("", *columns, "of peak MACs", "of peak bandwidth", "stalled on")
+    table = make_table("", *columns, "of MACs", "of bandwidth", "most stalled on")
     spent = max(1, sum(row.busy_ns for row in counters.operators))
     dearest = sorted(counters.operators, key=_dearness)[:_SHOWN_OPERATORS]
     for row in dearest:
@@ -92,7 +92,7 @@ def _operators(counters: Counters) -> Table:
                 "" if row.cache_miss_rate is None else _percent(row.cache_miss_rate),
                 _percent(row.macs_over_peak) if row.macs else "",
                 _percent(row.bandwidth_over_peak) if row.transfer_ns else "",
-                _stalls(row.stalled_ns, sum(row.stalled_ns.values())),
+                _stalls(row.stalled_ns, sum(row.stalled_ns.values())).split(", ")[0],
             )
         )
     return table

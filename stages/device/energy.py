@@ -115,7 +115,7 @@ _NOTHING = Activity({}, 0, 0, 0)
 def _activities(plan: Plan) -> Iterable[Activity]:
     known: dict[object, Activity] = {}
     for instruction in plan.instructions:
-        if not instruction.reads and not instruction.writes:
+        if not (instruction.reads or instruction.writes or instruction.contraction):
             yield _NOTHING
             continue
         key = (

@@ -70,12 +70,17 @@ def ownership(plan: Plan, spec: HardwareSpec) -> Ownership:
             if key not in computed:
                 computed[key] = _computing(plan, row, spec)
             found[index] = computed[key]
+    moved: dict[Owner, Form] = {}
     for index, owner in _Movements(plan).owners():
-        found[index] = Form(True, ((owner, 1),))
+        if owner not in moved:
+            moved[owner] = Form(True, ((owner, 1),))
+        found[index] = moved[owner]
     _pass_on(plan, found)
-    numbers = {form: number for number, form in enumerate(dict.fromkeys(filter(None, found)))}
-    places = [NOBODY if form is None else numbers[form] for form in found]
-    return Ownership(tuple(numbers), np.array(places, dtype=np.int64))
+    # equal ones are one object, which is quicker to look up than its content
+    forms = {id(form): form for form in found if form is not None}
+    numbers = {key: number for number, key in enumerate(forms)}
+    places = [NOBODY if form is None else numbers[id(form)] for form in found]
+    return Ownership(tuple(forms.values()), np.array(places, dtype=np.int64))
 
 
 def _computing(plan: Plan, row: Instruction, spec: HardwareSpec) -> Form:
@@ -106,7 +111,7 @@ class _Movements:
 
     plan: Plan
     live: LiveBuffers = field(init=False)
-    unread: dict[int, list[tuple[int, Region]]] = field(init=False, default_factory=dict)
+    unread: dict[int, list[tuple[int, int, int]]] = field(init=False, default_factory=dict)
     made: dict[int, dict[tuple[int, int], Owner]] = field(init=False, default_factory=dict)
     known: dict[int, Owner] = field(init=False, default_factory=dict)
 
@@ -129,44 +134,50 @@ class _Movements:
 
     def _transfer(self, index: int, row: Instruction) -> None:
         source, target = row.reads[0], row.writes[0]
-        maker = None if source.memory == DDR else self._maker(source)
-        if maker is not None:  # of a copy on the chip until its reader is found
-            self.known[index] = maker
+        if source.memory != DDR:
+            holder, start, stop = self._place(source)
+            maker = self._maker(holder, start, stop)
+            if maker is not None:  # of a copy on the chip until its reader is found
+                self.known[index] = maker
         if target.memory != DDR:
-            self.unread.setdefault(self._holder(target), []).append((index, target))
+            holder, start, stop = self._place(target)
+            self.unread.setdefault(holder, []).append((index, start, stop))
 
     def _compute(self, row: Instruction) -> None:
         kernel = self.plan.kernels[row.kernel]
         for name, region in zip(kernel.parameters, row.reads, strict=True):
-            waiting = self.unread.get(self._holder(region)) if region.memory != DDR else None
-            if not waiting:
+            if region.memory == DDR:
                 continue
+            holder, start, stop = self._place(region)
+            waiting = self.unread.get(holder)
             reader = next((item for item in kernel.operators if name in item.inputs), None)
-            if reader is None:
+            if not waiting or reader is None:
                 continue
             owner = Owner(reader.name, str(reader.kind), row.group, row.queue)
-            read = [item for item in waiting if _overlap(item[1], region)]
-            self.known.update((index, owner) for index, _ in read)
-            waiting[:] = [item for item in waiting if not _overlap(item[1], region)]
+            left = []
+            for item in waiting:
+                if item[1] < stop and start < item[2]:
+                    self.known[item[0]] = owner
+                else:
+                    left.append(item)
+            self.unread[holder] = left
         for name, region in zip(kernel.results, row.writes, strict=True):
             maker = next((item for item in kernel.operators if name in item.outputs), None)
             if region.memory == DDR or maker is None:
                 continue
-            made = self.made.setdefault(self._holder(region), {})
-            place = (region.address, region.stop_address)
-            made.pop(place, None)  # the newest comes last
-            made[place] = Owner(maker.name, str(maker.kind), row.group, row.queue)
+            holder, start, stop = self._place(region)
+            made = self.made.setdefault(holder, {})
+            made.pop((start, stop), None)  # the newest comes last
+            made[start, stop] = Owner(maker.name, str(maker.kind), row.group, row.queue)
 
-    def _maker(self, region: Region) -> Owner | None:
-        made = self.made.get(self._holder(region), {})
-        for start, stop in reversed(made):
-            if start < region.stop_address and region.address < stop:
-                return made[start, stop]
+    def _maker(self, holder: int, start: int, stop: int) -> Owner | None:
+        made = self.made.get(holder, {})
+        for first, last in reversed(made):
+            if first < stop and start < last:
+                return made[first, last]
         return None
 
-    def _holder(self, region: Region) -> int:
-        return self.live.holder(region.memory, region.address, region.stop_address)
-
-
-def _overlap(one: Region, other: Region) -> bool:
-    return one.address < other.stop_address and other.address < one.stop_address
+    def _place(self, region: Region) -> tuple[int, int, int]:
+        """The buffer that holds a region, and the addresses from and to which it reaches."""
+        start, stop = region.address, region.stop_address
+        return self.live.holder(region.memory, start, stop), start, stop
