@@ -132,7 +132,7 @@ def benchmark(
         counters=counters.run,
         engines=dict(counters.engines),
         transfers=_transfers(timeline),
-        energy_nanojoules=activity.femtojoules(spec.power) // 1_000_000,
+        energy_nanojoules=simulated.energy.femtojoules // 1_000_000,
         peak_celsius=None if heat is None else round(heat.peak_celsius, 3),
         throttled_runs=None if heat is None else int(np.count_nonzero(heat.clock_dividers > 1)),
     )

@@ -60,7 +60,7 @@ class SimulatedDevice:
         plan = package.plan
         self._package = package
         self._costs = instruction_costs(plan, self.spec)
-        self._energy = inference_energy(plan, self.spec.power)
+        self._energy = inference_energy(plan, self.spec.power, self._costs)
         self._machine = None
 
     def infer(self, inputs: Mapping[str, Array]) -> Execution:
@@ -110,7 +110,7 @@ class SimulatedDevice:
 
     @property
     def activity(self) -> Activity:
-        """What one inference moves and multiplies."""
+        """What one inference moves and multiplies, were there no cache."""
         return activity_of(self._loaded().plan)
 
     @property
