@@ -12,7 +12,7 @@ from stages.device.command import CommandDevice
 from stages.device.counters import EngineTime, RunCounters
 from stages.device.samples import HeatHistory, Samples
 from stages.device.simulated import SimulatedDevice
-from stages.errors import DeviceError
+from stages.errors import DeviceError, PackageError
 from stages.evaluation.counter_files import groups_text, operators_text
 from stages.evaluation.gate_rule import SIMULATED, Conditions
 from stages.evaluation.latency import LatencySummary, summarize
@@ -26,7 +26,7 @@ from stages.evaluation.report_files import (
 )
 from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
-from stages.package import read_package, require_spec
+from stages.package import read_decided, read_package, require_spec
 from stages.trace.chrome import chrome_trace
 from stages.trace.counters import covered_ns, exposed_ns
 from stages.trace.spans import Timeline
@@ -99,7 +99,8 @@ def benchmark(
     is called).
 
     Raises:
-        PackageError: the package is damaged, was made for another spec, or breaks a rule.
+        PackageError: the package is damaged, was made for another spec, breaks a rule, or its
+            compiler counted other cycles than the device takes without jitter.
         HardwareSpecError: the spec is wrong.
         DeviceError: two measurements of one seed differ, the device can't be reached, or it went
             off.
@@ -109,6 +110,7 @@ def benchmark(
     require_spec(package, spec)
     simulated = SimulatedDevice(spec)
     simulated.load(package, package_dir)
+    _check_estimate(simulated, read_decided(package_dir).cycles, package_dir)
     timeline = simulated.timeline()
     activity, counters = simulated.activity, simulated.counters()
     device = CommandDevice(command) if command else simulated
@@ -130,7 +132,7 @@ def benchmark(
         counters=counters.run,
         engines=dict(counters.engines),
         transfers=_transfers(timeline),
-        energy_nanojoules=activity.femtojoules(spec.power) // 1_000_000,
+        energy_nanojoules=simulated.energy.femtojoules // 1_000_000,
         peak_celsius=None if heat is None else round(heat.peak_celsius, 3),
         throttled_runs=None if heat is None else int(np.count_nonzero(heat.clock_dividers > 1)),
     )
@@ -156,6 +158,17 @@ def _check_still_on(device: str, heat: HeatHistory) -> None:
             f"{heat.junction_celsius[-1]:.1f} degC",
             where=device,
             hint="see `thermal` in the hardware spec: resistance, ambient and critical temperature",
+        )
+
+
+def _check_estimate(device: SimulatedDevice, estimate: int, package_dir: Path) -> None:
+    """A package that says nothing of its cycles (0) can't be wrong about them."""
+    if estimate and estimate != device.calm_cycles:
+        raise PackageError(
+            f"its compiler counted {estimate:,} cycles without jitter, the device takes "
+            f"{device.calm_cycles:,}",
+            where=str(package_dir),
+            hint="it was compiled by another version of the cost model: compile the model again",
         )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from stages.device.counters import Counters, RunCounters
+    from stages.device.operator_counters import OperatorCounters
 
 _SHOWN_OPERATORS = 20
 
@@ -32,10 +33,8 @@ def run_line(run: RunCounters) -> str:
         f"{_percent(run.macs_over_peak)} of peak arithmetic",
         f"{_percent(run.bandwidth_over_peak)} of peak bandwidth",
     ]
-    if run.cache_hit_bytes is not None and run.cache_miss_bytes is not None:
-        looked = run.cache_hit_bytes + run.cache_miss_bytes
-        missed = run.cache_miss_bytes / looked if looked else 0.0
-        parts.append(f"{_percent(missed)} of cached bytes missed")
+    if run.cache_miss_rate is not None:
+        parts.append(f"{_percent(run.cache_miss_rate)} of cached bytes missed")
     return ", ".join(parts)
 
 
@@ -76,10 +75,10 @@ def _groups(counters: Counters) -> Table:
 
 
 def _operators(counters: Counters) -> Table:
-    columns = ("operator", "kind", "engine", "busy", "of all work", "of peak MACs")
-    table = make_table("", *columns)
+    columns = ("operator", "kind", "engine", "busy", "of all work", "moving", "ddr", "missed")
+    table = make_table("", *columns, "of MACs", "of bandwidth", "most stalled on")
     spent = max(1, sum(row.busy_ns for row in counters.operators))
-    dearest = sorted(counters.operators, key=lambda row: -row.busy_ns)[:_SHOWN_OPERATORS]
+    dearest = sorted(counters.operators, key=_dearness)[:_SHOWN_OPERATORS]
     for row in dearest:
         table.add_row(
             *plain_cells(
@@ -88,10 +87,19 @@ def _operators(counters: Counters) -> Table:
                 row.engine,
                 format_ns(row.busy_ns),
                 _percent(row.busy_ns / spent),
+                format_ns(row.transfer_ns) if row.transfer_ns else "",
+                format_bytes(row.ddr_read_bytes + row.ddr_written_bytes),
+                "" if row.cache_miss_rate is None else _percent(row.cache_miss_rate),
                 _percent(row.macs_over_peak) if row.macs else "",
+                _percent(row.bandwidth_over_peak) if row.transfer_ns else "",
+                _stalls(row.stalled_ns, sum(row.stalled_ns.values())).split(", ")[0],
             )
         )
     return table
+
+
+def _dearness(row: OperatorCounters) -> int:
+    return -max(row.busy_ns, row.transfer_ns)
 
 
 def _stalls(stalled: Mapping[str, int], whole: int) -> str:

@@ -6,22 +6,29 @@ that busy, stalled and idle time of an engine add up to the run exactly, in nano
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.device.operator_counters import OperatorCounters, operator_counters
+from stages.device.segment_times import (
+    SegmentTimes,
+    Times,
+    covered_ns,
+    miss_rate,
+    nanoseconds,
+    over_peak,
+)
 from stages.device.stalls import NOBODY, STALLS, Cause, Segments, attribute, by_queue
-from stages.device.work import Work, operator_cycles, work_of
-from stages.hardware.cost import NANOSECONDS_PER_SECOND, compulsory_cycles, peak_cycles
+from stages.device.work import Work, work_of
+from stages.hardware.cost import compulsory_cycles, peak_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.plan.costs import Costs, engine_of
 from stages.plan.instructions import Plan
-from stages.tensors import DType
 
 ENGINES = ("tensor_core", "vector", "dma", "host")
-Times = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +50,8 @@ class RunCounters:
     unit) or the host worked, and what was achieved of the peaks.
 
     `macs_over_peak` is of the tensor core's rate, `bandwidth_over_peak` of what can cross between
-    `ddr` and the chip (with a cache between them, what the cache missed). Cache bytes are whole
-    lines, None where the device has no cache.
+    `ddr` and the chip (with a cache between them, lines fetched and changed ones put out). Cache
+    bytes are whole lines; they and the missed share are None where the device has no cache.
     """
 
     total_ns: int
@@ -58,6 +65,7 @@ class RunCounters:
     bandwidth_over_peak: float
     cache_hit_bytes: int | None
     cache_miss_bytes: int | None
+    cache_miss_rate: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +87,7 @@ class GroupCounters:
     bandwidth_over_peak: float
     cache_hit_bytes: int | None
     cache_miss_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorCounters:
-    """One operator: the work of its instructions on an engine.
-
-    A tensor-core instruction's time is its contraction's: what else it holds drains beside it. A
-    vector or host instruction's time is shared as the cost model adds it up. `macs_over_peak` is
-    over `busy_ns`.
-    """
-
-    operator: str
-    kind: str
-    group: str
-    engine: str
-    busy_ns: int
-    macs: int
-    macs_over_peak: float
+    cache_miss_rate: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +103,7 @@ class Counters:
 def count(plan: Plan, costs: Costs, spec: HardwareSpec) -> Counters:
     """The counters of a priced plan's run at the nominal clock."""
     segments = attribute(costs)
-    clock = _Clock(spec.clock_hz, segments)
+    clock = SegmentTimes(spec.clock_hz, segments)
     work = work_of(plan, costs, spec)
     return Counters(
         run=_run(spec, segments, clock, work),
@@ -120,25 +111,8 @@ def count(plan: Plan, costs: Costs, spec: HardwareSpec) -> Counters:
             name: _engine(segments, clock.lengths, numbers) for name, numbers in by_queue(segments)
         },
         groups=_groups(plan, spec, segments, clock, work),
-        operators=_operators(plan, spec, segments, clock),
+        operators=operator_counters(plan, spec, segments, clock, work),
     )
-
-
-class _Clock:
-    """Segments in nanoseconds: ends rounded up, so lengths add up whatever the clock."""
-
-    def __init__(self, clock_hz: int, segments: Segments) -> None:
-        self.starts = nanoseconds(segments.start, clock_hz)
-        self.ends = nanoseconds(segments.end, clock_hz)
-        self.lengths = self.ends - self.starts
-        self.total_ns = int(nanoseconds(np.array([segments.total_cycles]), clock_hz)[0])
-
-
-def nanoseconds(cycles: Times, clock_hz: int) -> Times:
-    """Cycles (int64) as nanoseconds, rounded up; exact for every run shorter than centuries."""
-    seconds, rest = np.divmod(cycles, clock_hz)
-    parts: Times = seconds * NANOSECONDS_PER_SECOND - (-rest * NANOSECONDS_PER_SECOND // clock_hz)
-    return parts
 
 
 def _engine(segments: Segments, lengths: Times, numbers: Times) -> EngineTime:
@@ -163,7 +137,7 @@ def _kinds(segments: Segments, numbers: Times) -> list[tuple[Cause, int]]:
     return [(Cause(cause), source) for cause, source in np.unique(pairs, axis=0).tolist()]
 
 
-def _run(spec: HardwareSpec, segments: Segments, clock: _Clock, work: Work) -> RunCounters:
+def _run(spec: HardwareSpec, segments: Segments, clock: SegmentTimes, work: Work) -> RunCounters:
     classes = _classes(segments)
     works = segments.cause == Cause.WORK
 
@@ -181,15 +155,15 @@ def _run(spec: HardwareSpec, segments: Segments, clock: _Clock, work: Work) -> R
         compute_share=share(ENGINES.index("tensor_core"), ENGINES.index("vector")),
         host_share=share(ENGINES.index("host")),
         macs=sum(macs.values()),
-        macs_over_peak=_over_peak(peak_cycles(spec.tensor_core, macs), segments.total_cycles),
+        macs_over_peak=over_peak(peak_cycles(spec.tensor_core, macs), segments.total_cycles),
         ddr_read_bytes=moved[0],
         ddr_written_bytes=moved[1],
-        bandwidth_over_peak=_over_peak(
-            compulsory_cycles(spec, sum(moved) if misses is None else misses),
-            segments.total_cycles,
+        bandwidth_over_peak=over_peak(
+            compulsory_cycles(spec, int(work.crossed.sum())), segments.total_cycles
         ),
         cache_hit_bytes=hits,
         cache_miss_bytes=misses,
+        cache_miss_rate=miss_rate(hits, misses),
     )
 
 
@@ -199,22 +173,8 @@ def _classes(segments: Segments) -> Times:
     return np.array(numbers, dtype=np.int64)[segments.queue]
 
 
-def covered_ns(starts: Times, ends: Times) -> int:
-    """Length of the union of half-open intervals (int64[n] each)."""
-    if not starts.size:
-        return 0
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], ends[order]
-    reached = np.concatenate((starts[:1], np.maximum.accumulate(ends)[:-1]))
-    return int(np.maximum(ends - np.maximum(starts, reached), 0).sum())
-
-
-def _over_peak(least_cycles: int, cycles: int) -> float:
-    return round(least_cycles / cycles, 4) if cycles else 0.0
-
-
 def _groups(
-    plan: Plan, spec: HardwareSpec, segments: Segments, clock: _Clock, work: Work
+    plan: Plan, spec: HardwareSpec, segments: Segments, clock: SegmentTimes, work: Work
 ) -> tuple[GroupCounters, ...]:
     names = tuple(dict.fromkeys(row.group for row in plan.instructions if row.group))
     places = {name: place for place, name in enumerate(names)}
@@ -278,50 +238,13 @@ def _group(
         busy_ns=busy,
         stalled_ns=stalled,
         macs=sum(macs.values()),
-        macs_over_peak=_over_peak(peak_cycles(spec.tensor_core, macs), cycles),
+        macs_over_peak=over_peak(peak_cycles(spec.tensor_core, macs), cycles),
         ddr_read_bytes=moved[0],
         ddr_written_bytes=moved[1],
-        bandwidth_over_peak=_over_peak(
-            compulsory_cycles(spec, sum(moved) if misses is None else misses), cycles
+        bandwidth_over_peak=over_peak(
+            compulsory_cycles(spec, int(work.crossed[rows].sum())), cycles
         ),
         cache_hit_bytes=hits,
         cache_miss_bytes=misses,
+        cache_miss_rate=miss_rate(hits, misses),
     )
-
-
-def _operators(
-    plan: Plan, spec: HardwareSpec, segments: Segments, clock: _Clock
-) -> tuple[OperatorCounters, ...]:
-    """Operators in order of their first instruction."""
-    worked = np.flatnonzero((segments.cause == Cause.WORK) & (segments.instruction != NOBODY))
-    spent = np.zeros(len(plan.instructions), dtype=np.int64)
-    np.add.at(spent, segments.instruction[worked], clock.lengths[worked])
-    shares: dict[tuple[int, str], Sequence[tuple[str, str, int]]] = {}
-    busy: dict[tuple[str, str, str, str], int] = {}
-    macs: dict[tuple[str, str, str, str], dict[DType, int]] = {}
-    for row, nanos in zip(plan.instructions, spent.tolist(), strict=True):
-        if row.kernel == NOBODY:
-            continue
-        form = (row.kernel, row.queue)
-        if form not in shares:
-            shares[form] = operator_cycles(plan.kernels[row.kernel], row, spec)
-        left, weight = nanos, sum(item[2] for item in shares[form])
-        for operator, kind, cycles in shares[form]:
-            key = (operator, kind, row.group, row.queue)
-            part = left * cycles // max(1, weight)
-            left, weight = left - part, weight - cycles
-            busy[key] = busy.get(key, 0) + part
-            if row.contraction is not None and cycles:
-                own = macs.setdefault(key, {})
-                dtype = row.contraction.dtype
-                own[dtype] = own.get(dtype, 0) + row.contraction.macs
-    return tuple(
-        OperatorCounters(*key, nanos, sum(own.values()), _rate(spec, own, nanos))
-        for key, nanos in busy.items()
-        for own in (macs.get(key, {}),)
-    )
-
-
-def _rate(spec: HardwareSpec, macs: Mapping[DType, int], busy_ns: int) -> float:
-    least = peak_cycles(spec.tensor_core, macs)
-    return round(least * NANOSECONDS_PER_SECOND / (busy_ns * spec.clock_hz), 4) if busy_ns else 0.0

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.hardware.spec import Power
+from stages.plan.costs import Costs
 from stages.plan.instructions import DDR, SRAM, Instruction, Opcode, Plan, Region
 from stages.tensors import DType
 
@@ -81,14 +82,17 @@ class InferenceEnergy:
         return totals
 
 
-def inference_energy(plan: Plan, power: Power) -> InferenceEnergy:
-    """The energy of each instruction.
+def inference_energy(plan: Plan, power: Power, costs: Costs | None = None) -> InferenceEnergy:
+    """The energy of each instruction; `costs` say what its transfers found in caches, where the
+    device has any.
 
     Events and back-offs move nothing: what passes while they last is idle power. A host call costs
     the device its operands' and results' way through memory; the host's own power is no heat of
     this die.
     """
     activities = list(_activities(plan))
+    if costs is not None:
+        activities = list(_past_caches(activities, costs))
     return InferenceEnergy(
         np.array([item.core_femtojoules(power) for item in activities], dtype=np.int64),
         np.array([item.dram_femtojoules(power) for item in activities], dtype=np.int64),
@@ -96,8 +100,24 @@ def inference_energy(plan: Plan, power: Power) -> InferenceEnergy:
     )
 
 
+def _past_caches(activities: Iterable[Activity], costs: Costs) -> Iterator[Activity]:
+    """Bytes that a cache or kept constants give come from the chip, at the SRAM's energy; of the
+    DRAM count the lines that are fetched and put out."""
+    columns = (costs.kept_bytes, costs.hit_bytes, costs.miss_bytes, costs.crossed_bytes)
+    uses = zip(*columns, strict=True)
+    for item, (kept, hits, misses, crossed) in zip(activities, uses, strict=True):
+        if kept:
+            given = min(kept, item.dram_bytes)
+            left = item.dram_bytes - given
+        elif hits or misses:
+            given, left = item.dram_bytes, crossed
+        else:
+            given, left = 0, item.dram_bytes
+        yield replace(item, sram_bytes=item.sram_bytes + given, dram_bytes=left)
+
+
 def activity_of(plan: Plan) -> Activity:
-    """Count one inference: the sum over its instructions."""
+    """Count one inference: the sum over its instructions, as if there were no cache."""
     macs: dict[DType, int] = {}
     vector_bytes = sram_bytes = dram_bytes = 0
     for item in _activities(plan):
@@ -115,7 +135,7 @@ _NOTHING = Activity({}, 0, 0, 0)
 def _activities(plan: Plan) -> Iterable[Activity]:
     known: dict[object, Activity] = {}
     for instruction in plan.instructions:
-        if not instruction.reads and not instruction.writes:
+        if not (instruction.reads or instruction.writes or instruction.contraction):
             yield _NOTHING
             continue
         key = (

@@ -60,7 +60,7 @@ class SimulatedDevice:
         plan = package.plan
         self._package = package
         self._costs = instruction_costs(plan, self.spec)
-        self._energy = inference_energy(plan, self.spec.power)
+        self._energy = inference_energy(plan, self.spec.power, self._costs)
         self._machine = None
 
     def infer(self, inputs: Mapping[str, Array]) -> Execution:
@@ -102,8 +102,15 @@ class SimulatedDevice:
         return count(package.plan, self._costs, self.spec)
 
     @property
+    def calm_cycles(self) -> int:
+        """Cycles of one run without jitter at the nominal clock."""
+        self._loaded()
+        assert self._costs is not None
+        return int(run_costs(self._costs).total_cycles[0])
+
+    @property
     def activity(self) -> Activity:
-        """What one inference moves and multiplies."""
+        """What one inference moves and multiplies, were there no cache."""
         return activity_of(self._loaded().plan)
 
     @property

@@ -25,7 +25,8 @@ class Work:
     """One entry an instruction in each column; cache columns are None without a cache.
 
     `ddr_read` and `ddr_written` count what transfers and gathers ask of `ddr`, but for constants
-    that stay on chip; the host's traffic crosses its own link.
+    that stay on chip; the host's traffic crosses its own link. `crossed` counts what goes through
+    the port of `ddr`: both of these, or behind a cache lines fetched and changed ones put out.
     """
 
     contractions: tuple[Contraction | None, ...]
@@ -33,6 +34,7 @@ class Work:
     ddr_written: Bytes
     hits: Bytes | None
     misses: Bytes | None
+    crossed: Bytes
 
     def macs_of(self, rows: Bytes | None) -> dict[DType, int]:
         """Multiply-accumulates by type, of some instructions or of all."""
@@ -63,12 +65,17 @@ def work_of(plan: Plan, costs: Costs, spec: HardwareSpec) -> Work:
         )
     kept = np.array(costs.kept_bytes, dtype=np.int64)
     asked = np.array(read, dtype=np.int64)
+    ddr_read = asked - kept if kept.size else asked
+    ddr_written = np.array(written, dtype=np.int64)
+    picked = np.array([row.opcode is not Opcode.DMA_COPY for row in plan.instructions], np.bool_)
+    past_cache = np.array(costs.crossed_bytes, dtype=np.int64) + np.where(picked, ddr_read, 0)
     return Work(
         contractions=tuple(row.contraction for row in plan.instructions),
-        ddr_read=asked - kept if kept.size else asked,
-        ddr_written=np.array(written, dtype=np.int64),
+        ddr_read=ddr_read,
+        ddr_written=ddr_written,
         hits=np.array(costs.hit_bytes, dtype=np.int64) if spec.l2 else None,
         misses=np.array(costs.miss_bytes, dtype=np.int64) if spec.l2 else None,
+        crossed=past_cache if spec.l2 else ddr_read + ddr_written,
     )
 
 

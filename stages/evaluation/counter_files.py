@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from stages.device.counters import ENGINES, GroupCounters, OperatorCounters
+from stages.device.counters import ENGINES, GroupCounters
+from stages.device.operator_counters import OperatorCounters
 from stages.device.stalls import STALLS
 from stages.evaluation.report_files import table_text
 
@@ -20,8 +21,28 @@ GROUP_COLUMNS = (
     "bandwidth_over_peak",
     "cache_hit_bytes",
     "cache_miss_bytes",
+    "cache_miss_rate",
 )
-OPERATOR_COLUMNS = ("operator", "kind", "group", "engine", "busy_ns", "macs", "macs_over_peak")
+OPERATOR_COLUMNS = (
+    "operator",
+    "kind",
+    "group",
+    "engine",
+    "extent_ns",
+    "busy_ns",
+    "transfer_ns",
+    "compute_share",
+    "dma_share",
+    *(f"stalled_{stall.word}_ns" for stall in STALLS),
+    "macs",
+    "macs_over_peak",
+    "ddr_read_bytes",
+    "ddr_written_bytes",
+    "bandwidth_over_peak",
+    "cache_hit_bytes",
+    "cache_miss_bytes",
+    "cache_miss_rate",
+)
 
 
 def groups_text(groups: Iterable[GroupCounters]) -> str:
@@ -40,23 +61,36 @@ def _group_row(group: GroupCounters) -> tuple[object, ...]:
         group.ddr_read_bytes,
         group.ddr_written_bytes,
         group.bandwidth_over_peak,
-        "" if group.cache_hit_bytes is None else group.cache_hit_bytes,
-        "" if group.cache_miss_bytes is None else group.cache_miss_bytes,
+        *_cached(group),
     )
 
 
 def operators_text(operators: Iterable[OperatorCounters]) -> str:
-    """operators.csv."""
-    rows = (
-        (
-            row.operator,
-            row.kind,
-            row.group,
-            row.engine,
-            row.busy_ns,
-            row.macs,
-            row.macs_over_peak,
-        )
-        for row in operators
+    """operators.csv; cache columns are empty where the device has no cache."""
+    return table_text(OPERATOR_COLUMNS, (_operator_row(row) for row in operators))
+
+
+def _operator_row(row: OperatorCounters) -> tuple[object, ...]:
+    return (
+        row.operator,
+        row.kind,
+        row.group,
+        row.engine,
+        row.extent_ns,
+        row.busy_ns,
+        row.transfer_ns,
+        row.compute_share,
+        row.dma_share,
+        *(row.stalled_ns.get(stall.word, 0) for stall in STALLS),
+        row.macs,
+        row.macs_over_peak,
+        row.ddr_read_bytes,
+        row.ddr_written_bytes,
+        row.bandwidth_over_peak,
+        *_cached(row),
     )
-    return table_text(OPERATOR_COLUMNS, rows)
+
+
+def _cached(row: GroupCounters | OperatorCounters) -> Iterator[object]:
+    for value in (row.cache_hit_bytes, row.cache_miss_bytes, row.cache_miss_rate):
+        yield "" if value is None else value

@@ -54,8 +54,9 @@ def transfer_cost(
     """What moving `size_bytes` from memory `source` to memory `target` takes, past any cache.
 
     `contiguous_bytes` is the shortest unbroken run on either side: each run is rounded up to the
-    memory's bursts. The channel is held for the slowest of reading, moving and writing. The
-    latency is the DMA's setup, the source's read and the target's write latency.
+    memory's bursts. The channel is held for the slowest of reading, moving and writing; a copy
+    within `ddr` reads and writes through its one port, and takes both. The latency is the DMA's
+    setup, the source's read and the target's write latency.
 
     Raises:
         ValueError: a negative size, or a memory other than `sram` and `ddr`.
@@ -92,7 +93,7 @@ def strided_transfer_cost(
     )
     return TransferCost(
         latency_cycles=nanoseconds_to_cycles(spec, latency_ns),
-        channel_cycles=max(1, read_cycles, write_cycles, _moving(spec, size_bytes)),
+        channel_cycles=max(1, read_cycles, write_cycles, port, _moving(spec, size_bytes)),
         port_cycles=port,
     )
 
@@ -145,9 +146,10 @@ def cached_transfer_cost(
         write_cycles = _write_cycles(spec, memory, size, conflict_factor(memory, target.pattern))
         latency_ns += memory.write_latency_ns
     storing = _write_cycles(spec, ddr, put_out * line, _ANY)
+    moving = _moving(spec, size_bytes)
     return TransferCost(
         latency_cycles=nanoseconds_to_cycles(spec, latency_ns),
-        channel_cycles=max(1, read_cycles, write_cycles, _moving(spec, size_bytes)),
+        channel_cycles=max(1, read_cycles, write_cycles, cache_cycles, moving),
         port_cycles=max(fetching + storing, cache_cycles),
     )
 

@@ -8,6 +8,7 @@ from stages.package.package import Package, require_spec
 from stages.package.read import (
     read_code,
     read_constants,
+    read_decided,
     read_package,
     read_stored,
     read_weighed,
@@ -35,6 +36,7 @@ __all__ = [
     "plan_files",
     "read_code",
     "read_constants",
+    "read_decided",
     "read_package",
     "read_stopped",
     "read_stored",

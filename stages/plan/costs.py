@@ -50,7 +50,8 @@ class Costs:
     `launch`: the driver's overhead where a group begins. `latency`, `port`: of transfers, else 0.
     `hit_bytes`, `miss_bytes`: whole lines that a transfer found in the cache before `ddr`, or
     didn't; both 0 where the device has none, and for constants kept on chip, whose bytes are
-    `kept_bytes`. `queues` indexes `queue_names`.
+    `kept_bytes`. `crossed_bytes` are the lines that were fetched from behind the cache, and the
+    changed ones that were put out. `queues` indexes `queue_names`.
     """
 
     queue_names: tuple[str, ...]
@@ -68,6 +69,7 @@ class Costs:
     hit_bytes: Sequence[int] = ()
     miss_bytes: Sequence[int] = ()
     kept_bytes: Sequence[int] = ()
+    crossed_bytes: Sequence[int] = ()
 
 
 def instruction_costs(plan: Plan, spec: HardwareSpec) -> Costs:
@@ -107,6 +109,12 @@ def instruction_costs(plan: Plan, spec: HardwareSpec) -> Costs:
         kept_bytes=[
             instruction.reads[0].size_bytes if kept.holds(instruction) else 0
             for instruction in plan.instructions
+        ],
+        crossed_bytes=[
+            line_bytes * (use.read.misses + use.read.written_back + use.write.written_back)
+            if use
+            else 0
+            for use in uses
         ],
     )
 

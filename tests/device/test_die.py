@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from stages.device.die import Die
 from stages.device.power import idle_watts, leakage_watts
 from stages.device.surroundings import Surroundings, stages_in
 from stages.errors import InputError
+from stages.hardware.load import load_spec, spec_names
 from stages.hardware.spec import AirSpeed, Thermal, ThermalStage
 from tests.device.specs import tiny_spec
+from tests.hardware.specs import SPECS
 
 SECOND = 1_000_000_000
 HOT = Surroundings(junction_celsius=85.0)
@@ -109,3 +112,25 @@ def test_air_that_the_spec_doesnt_know_is_refused(thermal: Thermal, message: str
         stages_in(thermal, 2_000)
     assert refused.value.problem == message
     assert "thermal.airflow" in refused.value.hint
+
+
+@pytest.mark.parametrize("name", spec_names(SPECS))
+def test_every_shipped_device_can_stand_in_moving_air(name: str) -> None:
+    spec = load_spec(SPECS / f"{name}.yaml")
+    points = spec.thermal.airflow
+    usual = spec.thermal.stages[-1].millikelvin_per_watt
+    resistances = [point.millikelvin_per_watt for point in points]
+    assert len(points) >= 3
+    assert all(slower > faster for slower, faster in pairwise(resistances))
+    # its usual air is one of them, and no speed takes heat beyond what laminar air can
+    assert usual in resistances
+    for slower, faster in pairwise(points):
+        if slower.millimetres_per_second:
+            ratio = faster.millimetres_per_second / slower.millimetres_per_second
+            assert slower.millikelvin_per_watt <= 1.02 * faster.millikelvin_per_watt * ratio**0.5
+    calm, windy = (
+        Die.placed(spec, Surroundings(None, 40.0, point.millimetres_per_second)).junction_celsius
+        for point in (points[0], points[-1])
+    )
+    assert 40 < windy < calm
+    assert "thermal.airflow" in spec.sources

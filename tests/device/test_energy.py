@@ -7,11 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from stages.device.energy import Activity, activity_of, inference_energy
+from stages.hardware.spec import WeightCache
+from stages.plan.costs import instruction_costs
 from stages.plan.instructions import Instruction, Opcode
 from stages.tensors import DType
-from tests.device.plans import conv_relu_plan
+from tests.device.plans import conv_relu_plan, copy
+from tests.device.plans import plan as plan_of
 from tests.device.specs import tiny_spec
 from tests.plan.large_plan import LargePlan
+from tests.plan.test_ddr_traffic import line, slot, with_l2
 
 POWER = tiny_spec().power  # 1,000 fJ a MAC in f16; vector 500, sram 300, dram 20,000 fJ/B
 
@@ -62,3 +66,34 @@ def test_a_backoff_costs_no_energy_of_its_own() -> None:
     before, after = (inference_energy(item, POWER) for item in (plan, rested))
     assert after.femtojoules == before.femtojoules
     assert after.by_opcode()[Opcode.THERMAL_BACKOFF] == 0
+
+
+def test_what_stays_on_the_chip_costs_no_dram_energy() -> None:
+    # w, 1,152 bytes, stays in a cache of weights from one inference to the next: the chip's own
+    # energy twice, once out of that cache and once into the sram
+    plan = conv_relu_plan()
+    spec = replace(tiny_spec(), weight_cache=WeightCache(1_152, 10**10))
+    energy = inference_energy(plan, POWER, instruction_costs(plan, spec))
+    assert (int(energy.core_femtojoules[0]), int(energy.dram_femtojoules[0])) == (
+        1_152 * 2 * 300,
+        0,
+    )
+    # x and y cross to the dram as before
+    assert energy.dram_femtojoules.sum() == (576 + 576) * 20_000
+    one_byte_less = replace(spec, weight_cache=WeightCache(1_151, 10**10))
+    streamed = inference_energy(plan, POWER, instruction_costs(plan, one_byte_less))
+    assert streamed.femtojoules == inference_energy(plan, POWER).femtojoules
+
+
+def test_behind_a_cache_the_lines_that_cross_cost_dram_energy() -> None:
+    spec = with_l2()
+    # four lines that the inference before has read already; then four that never fit, and are
+    # changed, so that each puts one out
+    found = plan_of((copy(line(0, 4), slot(4)),))
+    energy = inference_energy(found, POWER, instruction_costs(found, spec))
+    assert energy.dram_femtojoules.tolist() == [0]
+    assert energy.core_femtojoules.tolist() == [(256 + 256) * 300]
+    written = plan_of(tuple(copy(slot(), line(4 * number)) for number in range(3)))
+    energy = inference_energy(written, POWER, instruction_costs(written, spec))
+    assert energy.dram_femtojoules.tolist() == [64 * 20_000] * 3
+    assert energy.core_femtojoules.tolist() == [(64 + 64) * 300] * 3

@@ -18,8 +18,9 @@ from stages.evaluation.verdict import Verdict
 from stages.gate import GateLimits, accept_baseline, gate
 from stages.hardware.load import load_spec
 from stages.normalizer.sample_files import save_samples
-from stages.package import Package, write_package
+from stages.package import DecidedFacts, Package, write_package
 from stages.plan.instructions import Plan
+from stages.plan.timing import plan_cycles
 from stages.thermal_stress import Length, StressLimits, Surroundings, thermal_stress
 from stages.validate import ValidationLimits, validate
 from tests.device.packages import package_of
@@ -160,6 +161,24 @@ def test_the_benchmark_reports_where_time_went(folders: tuple[Path, Path], tmp_p
         operators = {row["operator"]: row for row in csv.DictReader(file)}
     assert set(operators) == {"conv", "relu"}
     assert operators["conv"]["busy_ns"] == group["tensor_core_ns"]
+
+
+def test_the_compilers_cycles_are_the_devices(tmp_path: Path) -> None:
+    plan = conv_relu_plan()
+    counted = plan_cycles(plan, load_spec(HARDWARE))
+    package = tmp_path / "package"
+    for cycles in (counted, counted + 1):
+        decided = DecidedFacts(instructions=len(plan.instructions), cycles=cycles)
+        write_package(package, replace(packed(), decided=decided))
+        if cycles == counted:
+            benchmark(package, HARDWARE, tmp_path / "b", runs=10, warmup=0, seed=0)
+            continue
+        with pytest.raises(PackageError) as refused:
+            benchmark(package, HARDWARE, tmp_path / "c", runs=10, warmup=0, seed=0)
+        assert f"counted {cycles:,} cycles" in refused.value.problem
+        assert f"takes {counted:,}" in refused.value.problem
+        assert "compile the model again" in refused.value.hint
+        assert not (tmp_path / "c").exists()
 
 
 def test_stages_write_the_same_bytes_twice(folders: tuple[Path, Path], tmp_path: Path) -> None:
