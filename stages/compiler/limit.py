@@ -132,7 +132,8 @@ def _read_bytes(constant: str, readers: Sequence[Operator], graph: Graph) -> int
     if not readers:
         return 0
     if all(op.kind is Kind.GATHER and op.inputs[0] == constant for op in readers):
-        return min(size, sum(graph.types[op.outputs[0]].size_bytes for op in readers))
+        picked = sum(graph.types[op.outputs[0]].element_count for op in readers)
+        return min(size, picked * graph.types[constant].dtype.size_bytes)
     return size
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stages.hardware.spec import Power
 from stages.plan.costs import Costs
 from stages.plan.instructions import DDR, SRAM, Instruction, Opcode, Plan, Region
+from stages.plan.tables import ddr_read_bytes
 from stages.tensors import DType
 
 
@@ -174,11 +175,12 @@ def instruction_activity(instruction: Instruction, plan: Plan) -> Activity:
         vector_bytes = written * len(plan.kernels[instruction.kernel].operators)
     for region in instruction.writes:
         moved[region.memory] += _touched_bytes(region)
+    gathers = instruction.opcode in (Opcode.VECTOR, Opcode.ACTIVATION)
     for region in instruction.reads:
-        touched = _touched_bytes(region)
-        if instruction.opcode is Opcode.VECTOR and region.memory == DDR:
-            touched = min(touched, written)
-        moved[region.memory] += touched
+        if not (gathers and region.memory == DDR):
+            moved[region.memory] += _touched_bytes(region)
+    if gathers:
+        moved[DDR] += ddr_read_bytes(instruction, plan.kernels)
     return Activity(macs, vector_bytes, moved[SRAM], moved[DDR])
 
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from stages.hardware.spec import HardwareSpec
 from stages.plan.costs import Costs
+from stages.plan.host_prices import operator_flops
 from stages.plan.instructions import DDR, Contraction, Instruction, Kernel, Opcode, Plan
-from stages.plan.prices import operator_flops
+from stages.plan.tables import ddr_read_bytes
 from stages.recipe.kinds import Kind
 from stages.tensors import DType
 
@@ -59,7 +60,7 @@ def work_of(plan: Plan, costs: Costs, spec: HardwareSpec) -> Work:
     read, written = [], []
     for row in plan.instructions:
         moves = row.opcode in _MOVERS
-        read.append(_ddr_read(row) if moves else 0)
+        read.append(ddr_read_bytes(row, plan.kernels) if moves else 0)
         written.append(
             sum(item.size_bytes for item in row.writes if item.memory == DDR) if moves else 0
         )
@@ -77,14 +78,6 @@ def work_of(plan: Plan, costs: Costs, spec: HardwareSpec) -> Work:
         misses=np.array(costs.miss_bytes, dtype=np.int64) if spec.l2 else None,
         crossed=past_cache if spec.l2 else ddr_read + ddr_written,
     )
-
-
-def _ddr_read(row: Instruction) -> int:
-    """A gather takes no more of its table than it writes."""
-    size = sum(item.size_bytes for item in row.reads if item.memory == DDR)
-    if size and row.opcode is not Opcode.DMA_COPY:
-        return min(size, sum(item.size_bytes for item in row.writes))
-    return size
 
 
 def operator_cycles(

@@ -142,6 +142,7 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             link_bandwidth=file.host.link_bandwidth,
             sync_ns=file.host.sync,
             call_ns=file.host.call,
+            memory=file.host.memory,
         ),
         layouts={kind: layout for layout, kinds in file.layouts.items() for kind in kinds},
         channel_quantum=dict(file.channel_quantum),

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from stages import units
 from stages.hardware import vocabulary
-from stages.hardware.spec import Dataflow, GovernorKind, JitterCause, Mark, SyncMode
+from stages.hardware.spec import Dataflow, GovernorKind, HostMemory, JitterCause, Mark, SyncMode
 from stages.tensors import DType, Layout, LayoutKind
 from stages.units import Dimension, QuantityError
 
@@ -269,6 +269,7 @@ class HostSection(Section):
     link_bandwidth: Bandwidth
     sync: DurationOrZero
     call: DurationOrZero
+    memory: Annotated[HostMemory, _choice(HostMemory, "host memory")] = HostMemory.OWN
 
 
 class OperatorsSection(Section):

@@ -170,6 +170,13 @@ class WeightCache:
     read_bandwidth: int
 
 
+class HostMemory(StrEnum):
+    """Where a host call finds its operands."""
+
+    OWN = "own"  # copied there over the link, whole
+    SHARED = "shared"  # in the device's memory: only what the host reads passes the link
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The processor that runs fallbacks. A call costs `sync_ns`, `call_ns` for each operator, the
@@ -180,6 +187,7 @@ class Host:
     link_bandwidth: int
     sync_ns: int
     call_ns: int
+    memory: HostMemory = HostMemory.OWN
 
 
 @dataclass(frozen=True, slots=True)

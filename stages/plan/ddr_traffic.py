@@ -20,6 +20,7 @@ from stages.hardware.interleave import pattern_of
 from stages.hardware.lru import UNTOUCHED, LineCache, Touched
 from stages.hardware.spec import Cache, HardwareSpec
 from stages.plan.instructions import DDR, Instruction, Opcode, Plan, Region
+from stages.plan.tables import ddr_read_bytes
 
 Lines = NDArray[np.int64]
 _Numbered = tuple[int, Instruction]
@@ -27,13 +28,13 @@ _SHORTEST_PART = 16
 
 
 def ddr_bytes(plan: Plan) -> int:
-    """Bytes that a plan's transfers read from and write to the DDR, were there no cache."""
+    """Bytes that a plan's transfers and gathers read from and write to the DDR, were there no
+    cache."""
     return sum(
-        region.size_bytes
+        ddr_read_bytes(instruction, plan.kernels)
+        + sum(region.size_bytes for region in instruction.writes if region.memory == DDR)
         for instruction in plan.instructions
-        if instruction.opcode is Opcode.DMA_COPY
-        for region in (*instruction.reads, *instruction.writes)
-        if region.memory == DDR
+        if instruction.opcode is not Opcode.HOST_CALL
     )
 
 

@@ -6,7 +6,7 @@ so equal ones are priced once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -19,7 +19,6 @@ from stages.hardware.cost import (
     drained_cycles,
     driven_cycles,
     gathered_cycles,
-    host_cycles,
     kept_weights_cost,
     output_blocks,
     strided_transfer_cost,
@@ -29,6 +28,7 @@ from stages.hardware.cost import (
 from stages.hardware.interleave import WHOLE, pattern_of
 from stages.hardware.spec import HardwareSpec, Memory
 from stages.plan.ddr_traffic import KeptConstants
+from stages.plan.host_prices import host_call_cycles
 from stages.plan.instructions import (
     DDR,
     NO_KERNEL,
@@ -39,10 +39,10 @@ from stages.plan.instructions import (
     Plan,
     Region,
 )
+from stages.plan.tables import table_reads
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.recipe.operators import flops
-from stages.tensors import DType, Shape, TensorType
+from stages.tensors import DType, Shape
 
 READ_SIDED = frozenset(
     {
@@ -84,7 +84,8 @@ class Pricer:
         if instruction.opcode is Opcode.THERMAL_BACKOFF:
             return (instruction.cycles, 0, 0)
         if instruction.opcode is Opcode.HOST_CALL:
-            return (_host_cycles(instruction, self.plan.kernels, self.constants, self.spec), 0, 0)
+            kernel = self.plan.kernels[instruction.kernel]
+            return (host_call_cycles(instruction, kernel, self.constants, self.spec), 0, 0)
         if instruction.opcode is Opcode.DMA_COPY:
             kept = self.kept.holds(instruction)
             key: object = (_transfer_key(instruction), use, kept)
@@ -238,43 +239,12 @@ def _vector_cycles(instruction: Instruction, kernel: Kernel, spec: HardwareSpec)
             elements = prod(widest.shape)
             element_bytes = widest.dtype.size_bytes
     cycles = vector_cycles(spec.vector, kinds, elements, element_bytes)
-    table = next((region for region in instruction.reads if region.memory == DDR), None)
-    if table is None:
+    tables = table_reads(instruction, kernel)
+    if not tables:
         return cycles
-    row_bytes = min(table.contiguous_bytes, writes[0].size_bytes)
-    if Kind.GATHER in kinds and table.shape:
-        row_bytes = max(1, table.size_bytes // table.shape[0])
-    size_bytes = min(table.size_bytes, sum(region.size_bytes for region in writes))
-    stream = transfer_cost(spec, size_bytes, min(row_bytes, size_bytes), DDR, writes[0].memory)
-    return stream.latency_cycles + max(cycles, stream.channel_cycles)
-
-
-def _host_cycles(
-    instruction: Instruction,
-    kernels: Sequence[Kernel],
-    constants: frozenset[tuple[str, int]],
-    spec: HardwareSpec,
-) -> int:
-    """Host time and transfers; constants lie with the host already and don't cross the link."""
-    kernel = kernels[instruction.kernel]
-    operations = sum(operator_flops(operator, kernel.types) for operator in kernel.operators)
-    moved = sum(
-        kernel.types[name].size_bytes
-        for operator in kernel.operators
-        for name in (*operator.operands, *operator.outputs)
-    )
-    crossing = [
-        region for region in instruction.reads if (region.memory, region.address) not in constants
+    streams = [
+        transfer_cost(spec, table.size_bytes, table.run_bytes, DDR, writes[0].memory)
+        for table in tables
     ]
-    link = sum(region.size_bytes for region in (*crossing, *instruction.writes))
-    return host_cycles(spec, len(kernel.operators), operations, moved, link)
-
-
-def operator_flops(operator: Operator, types: Mapping[str, TensorType]) -> int:
-    """Arithmetic of one operator. Of a `host_call` only the operands and results are known: one
-    operation for each element of either."""
-    if operator.kind is Kind.HOST_CALL:
-        touched = (types[name] for name in (*operator.operands, *operator.outputs))
-        return sum(type_.element_count for type_ in touched)
-    operands = [types[name] if name else None for name in operator.inputs]
-    return flops(operator, operands, [types[name] for name in operator.outputs])
+    channel_cycles = sum(stream.channel_cycles for stream in streams)
+    return max(stream.latency_cycles for stream in streams) + max(cycles, channel_cycles)

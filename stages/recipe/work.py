@@ -46,11 +46,12 @@ def element_operations(
     if operator_class is OperatorClass.POOLING:
         return results * prod(operator.integers("kernel"))
     if operator.kind is Kind.RESIZE:
-        return results * _resize_taps(operator)
+        return results * resize_taps(operator)
     return results
 
 
-def _resize_taps(operator: Operator) -> int:
+def resize_taps(operator: Operator) -> int:
+    """Elements of its operand from which a resize makes one."""
     scales = operator.numbers("scales")
     each = {"nearest": 1, "linear": 2, "cubic": 4}[operator.word("mode")]
     return int(each ** sum(1 for scale in scales if scale != 1))

@@ -21,7 +21,14 @@ from stages.hardware.schema import (
     VectorSection,
     WeightCacheSection,
 )
-from stages.hardware.spec import Dataflow, GovernorKind, JitterCause, Mark, SyncMode
+from stages.hardware.spec import (
+    Dataflow,
+    GovernorKind,
+    HostMemory,
+    JitterCause,
+    Mark,
+    SyncMode,
+)
 from stages.hardware.summary import list_row
 from stages.units import DIMENSIONS, format_bytes
 from tests.hardware.specs import ROOT, SPECS
@@ -53,9 +60,11 @@ def test_every_key_of_what_costs_is_described(section: type[Section]) -> None:
         assert re.search(rf"`(?:[a-z_]+\.(?:\*\.|[a-z0-9_]+\.)?)?{name}`", TEXT), name
 
 
-@pytest.mark.parametrize("options", [Dataflow, GovernorKind, JitterCause, Mark, SyncMode])
+@pytest.mark.parametrize(
+    "options", [Dataflow, GovernorKind, HostMemory, JitterCause, Mark, SyncMode]
+)
 def test_every_option_is_named(
-    options: type[Dataflow | GovernorKind | JitterCause | Mark | SyncMode],
+    options: type[Dataflow | GovernorKind | HostMemory | JitterCause | Mark | SyncMode],
 ) -> None:
     for option in options:
         assert f"`{option}`" in TEXT

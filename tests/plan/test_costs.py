@@ -104,7 +104,11 @@ def test_a_gather_from_ddr_streams_its_rows() -> None:
         ("x", "i"),
         ("y",),
         (Operator("g", Kind.GATHER, ("x", "i"), ("y",), {"axis": 0}),),
-        {},
+        {
+            "x": TensorType(DType.F16, (1000, 64)),
+            "i": TensorType(DType.I64, (4,)),
+            "y": TensorType(DType.F16, (4, 64)),
+        },
     )
     costs = instruction_costs(vector(gather, table, indices, rows), SPEC)
     stream = transfer_cost(SPEC, 512, 128, "ddr", "sram")

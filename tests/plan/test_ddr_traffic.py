@@ -24,7 +24,7 @@ from stages.plan.instructions import Binding, Instruction, Kernel, Opcode, Plan,
 from stages.plan.timing import plan_cycles
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import DType
+from stages.tensors import DType, TensorType
 from tests.device.plans import copy, plan, region
 from tests.device.specs import tiny_spec
 from tests.hardware.test_lru import OneByOne, cache
@@ -244,9 +244,13 @@ def test_kept_constants_pass_the_cache_by() -> None:
 def test_what_a_vector_instruction_picks_is_not_looked_up() -> None:
     table, rows = region("ddr", 0, (1000, 64)), region("sram", 512, (4, 64))
     indices = region("sram", 0, (4,), DType.I64)
-    gather = Kernel(
-        "k", ("x", "i"), ("y",), (Operator("g", Kind.GATHER, ("x", "i"), ("y",), {"axis": 0}),), {}
-    )
+    types = {
+        "x": TensorType(DType.F16, (1000, 64)),
+        "i": TensorType(DType.I64, (4,)),
+        "y": TensorType(DType.F16, (4, 64)),
+    }
+    operator = Operator("g", Kind.GATHER, ("x", "i"), ("y",), {"axis": 0})
+    gather = Kernel("k", ("x", "i"), ("y",), (operator,), types)
     step = Instruction(Opcode.VECTOR, "vector", "g", (table, indices), (rows,), kernel=0)
     program = plan((step,), (gather,))
     costs = instruction_costs(program, with_l2())
