@@ -14,6 +14,7 @@ from flows.calibrating.subjects import SubjectFinder
 from flows.project.places import Project
 from stages.calibration.measurements import Measurement, Measurements, Precision
 from stages.calibration.plans import Compiled, compiled_plan
+from stages.compiler.interleaving import Interleaving
 from stages.errors import CompileError, InputError, RecipeError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
@@ -32,6 +33,7 @@ class _Task:
     precision: Precision
     where: str
     spec: HardwareSpec
+    interleaving: Interleaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,14 @@ _Answer = _Made | _Refused
 
 @dataclass(slots=True)
 class PlanSource:
-    """Compiles the models of a file of measurements; each plan once in a run."""
+    """Compiles the models of a file of measurements; each plan once in a run. What was measured ran
+    layer by layer; `interleaving` is for plans to compare with that."""
 
     project: Project
     measurements: Measurements
     jobs: int
     say: Say
+    interleaving: Interleaving = Interleaving.NOTHING
     _known: dict[tuple[str, Precision, str], Compiled] = field(init=False, default_factory=dict)
 
     def prepare(self, rows: Iterable[Measurement], spec: HardwareSpec) -> None:
@@ -130,7 +134,7 @@ class PlanSource:
     def _task(self, row: Measurement, spec: HardwareSpec) -> _Task:
         folder = self.measurements.path.parent
         where = self.measurements.where(row)
-        return _Task(self.project, folder, row.model, row.precision, where, spec)
+        return _Task(self.project, folder, row.model, row.precision, where, spec, self.interleaving)
 
     def _took(self, key: tuple[str, Precision, str], task: _Task, answer: _Answer) -> _Answer:
         """Keeps and tells what was made."""
@@ -167,7 +171,7 @@ def _compile(task: _Task) -> _Answer:
     try:
         subject = SubjectFinder(task.project, task.folder).find(task.model, task.where)
         cache = task.project.cache / _FOLDER
-        compiled = compiled_plan(subject, task.precision, task.spec, cache)
+        compiled = compiled_plan(subject, task.precision, task.spec, cache, task.interleaving)
     except RecipeError as error:
         return _Refused(type(error), error.problem, error.where, error.hint)
     return _Made(compiled, time.perf_counter() - began)

@@ -19,7 +19,7 @@ import onnx
 
 from stages.calibration.measurements import Precision
 from stages.calibration.work import Work, work_of
-from stages.compiler.cascading import Cascading
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.quantization import Quantization
 from stages.errors import CompileError, PackageError
@@ -55,9 +55,14 @@ class Compiled:
 
 
 def compiled_plan(
-    subject: Subject, precision: Precision, spec: HardwareSpec, cache_dir: Path
+    subject: Subject,
+    precision: Precision,
+    spec: HardwareSpec,
+    cache_dir: Path,
+    interleaving: Interleaving = Interleaving.NOTHING,
 ) -> Compiled:
-    """The plan of a model on a device in a precision, from the cache where it is there.
+    """The plan of a model on a device in a precision, from the cache where it is there; layer by
+    layer, as what vendors' compilers make and what was measured.
 
     Raises:
         InputError: the model or its quantisation file is wrong.
@@ -69,22 +74,23 @@ def compiled_plan(
             "aren't compiled yet",
             hint="leave the row out, or measure int8 or fp16",
         )
-    stem = cache_dir / _key(subject, precision, spec)
+    stem = cache_dir / _key(subject, precision, spec, interleaving)
     found = _read_cached(stem)
     if found is not None:
         return found
     graph, constants = import_model(subject.load(precision))
     is_int8 = precision is Precision.INT8
     ranges = subject.quantization(graph, constants, spec) if is_int8 else None
-    # The chips were measured with what their vendors' compilers make, layer by layer.
-    made = compile_graph(graph, constants, spec, ranges, cascading=Cascading.OFF)
+    made = compile_graph(graph, constants, spec, ranges, interleaving=interleaving)
     compiled = Compiled(made.plan, work_of(graph, constants), len(made.recipe.fallbacks))
     _write_cached(stem, compiled)
     return compiled
 
 
-def _key(subject: Subject, precision: Precision, spec: HardwareSpec) -> str:
-    parts = [subject.digest, str(precision), spec.digest, code_digest()]
+def _key(
+    subject: Subject, precision: Precision, spec: HardwareSpec, interleaving: Interleaving
+) -> str:
+    parts = [subject.digest, precision.value, spec.digest, interleaving.value, code_digest()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
 
 
