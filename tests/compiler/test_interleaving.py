@@ -1,4 +1,4 @@
-"""What `--cascades` allows: nothing of a layer before the layer before it has ended, loads, or all."""
+"""What `--cascades` allows across layers: nothing, loads that run ahead, or stripes as well."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def early(made: Compiled, spec: HardwareSpec) -> int:
     timing = simulate(made.plan, spec)
     rows = [
         (item.group, int(start), int(end))
-        for item, start, end in zip(
-            made.plan.instructions, timing.starts, timing.ends, strict=True
-        )
+        for item, start, end in zip(made.plan.instructions, timing.starts, timing.ends, strict=True)
         if item.opcode not in EVENTS
     ]
     place = {group.name: number for number, group in enumerate(made.recipe.groups)}
