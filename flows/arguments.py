@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from stages.compiler.cascading import Cascading
+from stages.compiler.interleaving import Interleaving
 from stages.errors import InputError
 
 _BIND = "--bind"
@@ -42,10 +42,11 @@ Quantization = Annotated[
     ),
 ]
 Cascades = Annotated[
-    Cascading,
+    Interleaving,
     typer.Option(
         "--cascades",
-        help="Whether groups may run in stripes (docs/cascades.md); off: layer by layer.",
+        help="What may run across layers: on, several in stripes (docs/cascades.md); off, loads "
+        "that run ahead; layer-by-layer, nothing, as vendors' compilers work.",
     ),
 ]
 OutFolder = Annotated[

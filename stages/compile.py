@@ -10,9 +10,9 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from stages.compiler.cascading import Cascading
 from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
 from stages.compiler.draft import Pass
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.lora import Lora
 from stages.compiler.pipeline import begin, decide_all, decisions, rewrites
 from stages.compiler.progress import Progress
@@ -91,13 +91,13 @@ def compile_model(
     quantization: Path | None,
     reuse: Reuse = _NO_REUSE,
     start_from: Path | None = None,
-    cascading: Cascading = Cascading.ON,
+    interleaving: Interleaving = Interleaving.CASCADES,
     lora: Lora = Lora.KEEP,
 ) -> CompileReport:
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
     The quantisation file is `quantization`, or else the one in the folder, where there is one. The
-    package is the same whether or not decisions were found to use again. `cascading`: whether
+    package is the same whether or not decisions were found to use again. `interleaving`: whether
     groups may run in cascades; `lora`: whether low-rank branches become part of weights.
 
     Raises:
@@ -109,7 +109,7 @@ def compile_model(
         PackageError: the package to use again is none.
     """
     watch = Stopwatch.start()
-    inputs = _read(normalized_dir, hardware, quantization, start_from, cascading, lora)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, interleaving, lora)
     contents, how = _contents(inputs, reuse)
     environment = observe_environment(watch, code_digest())
     written = write_contents(package_dir, contents, _manifest(inputs), environment)
@@ -133,7 +133,7 @@ def compile_until(
     quantization: Path | None,
     stop_after: str,
     start_from: Path | None = None,
-    cascading: Cascading = Cascading.ON,
+    interleaving: Interleaving = Interleaving.CASCADES,
     lora: Lora = Lora.KEEP,
 ) -> None:
     """Compile as far as a pass, and write the recipe as text, with what going on from it needs.
@@ -143,7 +143,7 @@ def compile_until(
         HardwareSpecError: the spec is wrong.
         CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
-    inputs = _read(normalized_dir, hardware, quantization, start_from, cascading, lora)
+    inputs = _read(normalized_dir, hardware, quantization, start_from, interleaving, lora)
     progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
     write_stopped(out_dir, stopped(progress, inputs.then, inputs.digests))
 
@@ -166,7 +166,7 @@ def _read(
     hardware: Path,
     quantization: Path | None,
     start_from: Path | None,
-    cascading: Cascading,
+    interleaving: Interleaving,
     lora: Lora,
 ) -> _Inputs:
     spec = load_spec(hardware)
@@ -186,10 +186,10 @@ def _read(
         digests |= {f"inputs for {key}": value for key, value in decided.data_sha256.items()}
     first, then = rewrites(decided.quantization, sample, lora), decisions()
     if start_from is None:
-        progress = begin(graph, constants, spec, cascading)
+        progress = begin(graph, constants, spec, interleaving)
     else:
         found = read_stopped(start_from)
-        progress = resumed(found, digests, first, then, spec, cascading)
+        progress = resumed(found, digests, first, then, spec, interleaving)
     return _Inputs(spec, digests, decided.data_sha256, progress, first, then)
 
 
@@ -253,7 +253,7 @@ def _manifest(inputs: _Inputs) -> Manifest:
         compiler_version=COMPILER_VERSION,
         quantization_sha256=inputs.digests.get(_QUANTIZATION),
         quantization_data_sha256=inputs.quantization_data_sha256,
-        cascades=inputs.progress.cascading.value,
+        cascades=inputs.progress.interleaving.value,
     )
 
 

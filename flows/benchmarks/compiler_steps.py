@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from models.zoo.ranges import NOMINAL, fused_quantization
-from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft, Pass
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.layout.choices import Choices
 from stages.compiler.layout.network import network
 from stages.compiler.layout.prices import LayoutPrices
@@ -82,8 +82,8 @@ def cycles(
         quantization = every_value(graph, constants, spec)
     if not steps.overlap:
         spec = replace(spec, driver=replace(spec.driver, sync_mode=SyncMode.STRICT))
-    cascading = Cascading.ON if steps.cascades else Cascading.OFF
-    progress = begin(graph, constants, spec, cascading)
+    interleaving = Interleaving.CASCADES if steps.cascades else Interleaving.LOADS
+    progress = begin(graph, constants, spec, interleaving)
     first = tuple(_fusion(step, steps) for step in rewrites(quantization, None))
     then = tuple(_layouts(step, steps) for step in decisions())
     try:

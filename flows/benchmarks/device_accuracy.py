@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flows.calibrating.plan_source import PlanSource
@@ -22,6 +22,7 @@ from stages.calibration.accuracy_page import Context, Rows, accuracy_page, chip_
 from stages.calibration.fit import FitOptions
 from stages.calibration.measurements import Measurements, Precision, read_measurements
 from stages.calibration.parameters import choose_parameters
+from stages.calibration.plans import Way
 from stages.calibration.predict import Tuner, read_base
 from stages.errors import InputError
 from stages.hardware.load import spec_names, spec_of
@@ -94,20 +95,22 @@ def read_tables(folder: Path) -> list[Tables]:
     ]
 
 
-def assess_chip(tables: Tables, project: Project, jobs: int, options: FitOptions) -> ChipAccuracy:
-    """Compiles, fits and judges one chip."""
+def assess_chip(
+    tables: Tables, project: Project, jobs: int, options: FitOptions, ways: Sequence[Way]
+) -> ChipAccuracy:
+    """Compiles, fits and judges one chip; its own rows are compiled in all of these ways."""
     document = read_base(project.hardware_specs / f"{tables.hardware}.yaml")
     tuner = Tuner(document, choose_parameters(document, []))
-    rows, left_out = compile_rows(tables.own, tuner, project, jobs)
+    rows, left_out = compile_rows(tables.own, tuner, project, jobs, ways)
     others = {
-        name: compile_rows(measurements, tuner, project, jobs)
+        name: compile_rows(measurements, tuner, project, jobs, (Way.VENDORS,))
         for name, measurements in tables.others.items()
     }
     return assess(tuner, rows, left_out, others, options)
 
 
 def compile_rows(
-    measurements: Measurements, tuner: Tuner, project: Project, jobs: int
+    measurements: Measurements, tuner: Tuner, project: Project, jobs: int, ways: Sequence[Way]
 ) -> tuple[list[CompiledRow], list[LeftOut]]:
     """The rows with their plans, and those that have none, with the reason."""
     spec = spec_of(tuner.document)
@@ -126,6 +129,13 @@ def compile_rows(
     refused = source.prepare_what_compiles(known, spec)
     left_out += [LeftOut(row, f"for it doesn't compile: {why}") for row, why in refused.items()]
     rows = [CompiledRow(row, source.compiled(row, spec)) for row in known if row not in refused]
+    if Way.OWN in ways:
+        own = PlanSource(project, measurements, jobs, _say, Way.OWN)
+        unmade = own.prepare_what_compiles((item.row for item in rows), spec)
+        rows = [
+            item if item.row in unmade else replace(item, own=own.compiled(item.row, spec).plan)
+            for item in rows
+        ]
     return rows, left_out
 
 
@@ -153,6 +163,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="the folder for the page; else docs/")
     parser.add_argument("--jobs", type=int, default=usable_cores())
     parser.add_argument("--starts", type=int, default=2)
+    parser.add_argument("--ways", nargs="+", type=Way, default=list(Way), help="of compiling")
     chosen = parser.parse_args()
     project = find_project()
     specs = spec_names(project.hardware_specs)
@@ -160,7 +171,7 @@ def main() -> None:
     wanted = [item for item in tables if not chosen.chips or item.hardware in chosen.chips]
     options = FitOptions(starts=chosen.starts)
     chips = [
-        assess_chip(item, project, chosen.jobs, options)
+        assess_chip(item, project, chosen.jobs, options, chosen.ways)
         for item in wanted
         if item.hardware in specs
     ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from flows.calibrating.subjects import SubjectFinder
 from flows.project.places import Project
 from stages.calibration.measurements import Measurement, Measurements, Precision
-from stages.calibration.plans import Compiled, compiled_plan
+from stages.calibration.plans import Compiled, Way, compiled_plan
 from stages.errors import CompileError, InputError, RecipeError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
@@ -32,6 +32,7 @@ class _Task:
     precision: Precision
     where: str
     spec: HardwareSpec
+    way: Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,13 @@ _Answer = _Made | _Refused
 
 @dataclass(slots=True)
 class PlanSource:
-    """Compiles the models of a file of measurements; each plan once in a run."""
+    """Compiles the models of a file of measurements in one way; each plan once in a run."""
 
     project: Project
     measurements: Measurements
     jobs: int
     say: Say
+    way: Way = Way.VENDORS
     _known: dict[tuple[str, Precision, str], Compiled] = field(init=False, default_factory=dict)
 
     def prepare(self, rows: Iterable[Measurement], spec: HardwareSpec) -> None:
@@ -130,7 +132,7 @@ class PlanSource:
     def _task(self, row: Measurement, spec: HardwareSpec) -> _Task:
         folder = self.measurements.path.parent
         where = self.measurements.where(row)
-        return _Task(self.project, folder, row.model, row.precision, where, spec)
+        return _Task(self.project, folder, row.model, row.precision, where, spec, self.way)
 
     def _took(self, key: tuple[str, Precision, str], task: _Task, answer: _Answer) -> _Answer:
         """Keeps and tells what was made."""
@@ -167,7 +169,7 @@ def _compile(task: _Task) -> _Answer:
     try:
         subject = SubjectFinder(task.project, task.folder).find(task.model, task.where)
         cache = task.project.cache / _FOLDER
-        compiled = compiled_plan(subject, task.precision, task.spec, cache)
+        compiled = compiled_plan(subject, task.precision, task.spec, cache, task.way)
     except RecipeError as error:
         return _Refused(type(error), error.problem, error.where, error.hint)
     return _Made(compiled, time.perf_counter() - began)

@@ -18,7 +18,7 @@ from flows.arguments import (
     parse_bindings,
 )
 from flows.project.context import options
-from stages.compiler.cascading import Cascading
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.lora import Lora
 from stages.errors import Outcome
 
@@ -69,7 +69,7 @@ def compile_(
     hardware: Hardware,
     out: OutFolder,
     quantization: Quantization = None,
-    cascades: Cascades = Cascading.ON,
+    cascades: Cascades = Interleaving.CASCADES,
     merge_lora: Annotated[
         bool, typer.Option("--merge-lora", help="Merge low-rank branches into their weights.")
     ] = False,
@@ -110,7 +110,7 @@ def compile_(
             quantization=quantization,
             stop_after=stop_after,
             start_from=start_from,
-            cascading=cascades,
+            interleaving=cascades,
             lora=lora,
         )
         options(context).terminal.say(f"stopped after {stop_after}, written to {out}")

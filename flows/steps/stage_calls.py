@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stages.compiler.cascading import Cascading
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.lora import Lora, lora_notes
 from stages.errors import Outcome
 
@@ -56,14 +56,14 @@ class CompileChoices:
 
     `reuse`: a package whose decisions are used again where they fit. `store`: where decisions are
     looked for and kept. Neither changes what is made of the same input. `start_from`: the
-    recipe.txt of a stopped compile, where it goes on. `cascading` and `lora` are options of the
+    recipe.txt of a stopped compile, where it goes on. `interleaving` and `lora` are options of the
     compiler.
     """
 
     reuse: Path | None = None
     store: Path | None = None
     start_from: Path | None = None
-    cascading: Cascading = Cascading.ON
+    interleaving: Interleaving = Interleaving.CASCADES
     lora: Lora = Lora.KEEP
 
 
@@ -121,7 +121,7 @@ def compile_package(
             quantization=quantization,
             reuse=Reuse(choices.reuse, choices.store),
             start_from=choices.start_from,
-            cascading=choices.cascading,
+            interleaving=choices.interleaving,
             lora=choices.lora,
         )
         starved = report.environment.starved

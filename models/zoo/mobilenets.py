@@ -75,7 +75,8 @@ def ssd_mobilenet_v2() -> onnx.ModelProto:
 
 
 def deeplab_v3() -> onnx.ModelProto:
-    """DeepLab v3 on MobileNet v2 at 513 x 513, output stride 16, 21 classes, no decoder."""
+    """DeepLab v3 on MobileNet v2 at 513 x 513, output stride 16, 21 classes, no decoder; to the
+    labels, as Coral's model."""
     g = GraphBuilder("deeplab_v3")
     _, x = mobilenet_v2_backbone(
         g, g.input("image", (1, 3, 513, 513)), strides=(1, 2, 2, 2, 1, 1, 1)
@@ -84,7 +85,8 @@ def deeplab_v3() -> onnx.ModelProto:
     pooled = g.resize(pooled, x.height, x.width, "linear")
     x = g.conv(g.concat([g.conv(x, 256, 1, 1, "relu"), pooled]), 256, 1, 1, "relu")
     logits = g.resize(g.conv(x, 21), 513, 513, "linear")
-    g.output(g.reduce("ReduceMax", logits, 1))
+    labels = g.node("ArgMax", [logits], (1, 1, 513, 513), {"axis": 1, "keepdims": 1})
+    g.output(labels, dtype="i64")
     return g.build()
 
 

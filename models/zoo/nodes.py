@@ -70,10 +70,10 @@ class NodeBuilder:
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[dtype], list(shape)))
         return Value(name, tuple(shape))
 
-    def output(self, *values: Value) -> None:
-        """Make values outputs of the graph, under the names that they have."""
+    def output(self, *values: Value, dtype: str = "f32") -> None:
+        """Make values of a type outputs of the graph, under the names that they have."""
         for value in values:
-            info = helper.make_tensor_value_info(value.name, TensorProto.FLOAT, list(value.shape))
+            info = helper.make_tensor_value_info(value.name, _TYPES[dtype], list(value.shape))
             self._outputs.append(info)
 
     def build(self) -> onnx.ModelProto:

@@ -15,14 +15,17 @@ from stages.calibration.work import Work
 from stages.errors import InputError
 from stages.hardware.load import spec_of
 from stages.hardware.spec import HardwareSpec
+from stages.plan.instructions import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledRow:
-    """A measurement and the plan of its model."""
+    """A measurement and the plan of its model; `own` is the one that this project's compiler makes,
+    cascades and all, where it was made too."""
 
     row: Measurement
     compiled: Compiled
+    own: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +38,15 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class PredictedRow:
-    """A measurement, and what the shipped and the fitted spec predict for it."""
+    """A measurement, and what the shipped and the fitted spec predict for it; `own_ns` is what the
+    fitted one predicts for the plan that this project's compiler makes, where there is one."""
 
     row: Measurement
     work: Work
     fallbacks: int
     shipped_ns: int
     predicted_ns: int
+    own_ns: int | None = None
 
     @property
     def error(self) -> float:
@@ -122,6 +127,22 @@ def figures_of(
     return error_figures([item.row.latency_ns for item in chosen], predicted)
 
 
+def figures_of_own(
+    rows: Sequence[PredictedRow], precision: Precision | None, use: Use
+) -> ErrorFigures | None:
+    """The errors that rows of a use would have if they were measured with the plans of this
+    project's compiler; None unless there is a plan of each."""
+    chosen = [
+        item
+        for item in rows
+        if (precision is None or item.row.precision is precision) and item.row.use is use
+    ]
+    predicted = [item.own_ns for item in chosen if item.own_ns is not None]
+    if len(predicted) < len(chosen):
+        return None
+    return error_figures([item.row.latency_ns for item in chosen], predicted)
+
+
 def assess(
     tuner: Tuner,
     rows: Sequence[CompiledRow],
@@ -173,6 +194,7 @@ def _predicted(
             item.compiled.fallbacks,
             predict(item.compiled.plan, shipped),
             predict(item.compiled.plan, fitted),
+            predict(item.own, fitted) if item.own is not None else None,
         )
         for item in rows
     )

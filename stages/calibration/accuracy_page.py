@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from stages.calibration.accuracy import ChipAccuracy, JudgeSet, LeftOut, PredictedRow, figures_of
+from stages.calibration.accuracy import (
+    ChipAccuracy,
+    JudgeSet,
+    LeftOut,
+    PredictedRow,
+    figures_of,
+    figures_of_own,
+)
 from stages.calibration.figures import ErrorFigures, rounded
 from stages.calibration.measurements import Precision, Use
 from stages.calibration.scatter import Marker, Point, Series, scatter_svg
@@ -16,8 +23,8 @@ _MARKERS = {
     Precision.INT8: Marker.SQUARE,
     Precision.W8A16: Marker.TRIANGLE,
 }
-NO_CASCADES = "none yet"
-"""What stands in the column of cascades: nothing was measured with them."""
+NO_CASCADES = "not compiled"
+"""What stands in the column of cascades where no plan with them was asked for."""
 
 _INTRODUCTION = """\
 # How far the simulated device errs
@@ -133,7 +140,7 @@ def _summary_row(chip: ChipAccuracy, precision: Precision | None, context: Conte
         _mape(everything),
         _percent(everything.largest) if everything else "",
         _ranked(everything, context.least_spearman if whole else None),
-        NO_CASCADES,
+        _mape(figures_of_own(chip.rows, precision, Use.JUDGE)) or NO_CASCADES,
         _beaten(best, judged) or few,
         _beaten(context.study.get(key), judged),
         str(len(chip.fit.estimates)) if chip.fit is not None else "0",
@@ -248,7 +255,7 @@ def _rows(rows: Sequence[PredictedRow]) -> Iterator[str]:
             _milliseconds(item.row.latency_ns),
             _milliseconds(item.predicted_ns),
             f"{100 * item.error:+.1f} %",
-            NO_CASCADES,
+            NO_CASCADES if item.own_ns is None else _milliseconds(item.own_ns),
             str(item.fallbacks) if item.fallbacks else "",
         )
 

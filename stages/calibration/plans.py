@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
@@ -19,9 +20,10 @@ import onnx
 
 from stages.calibration.measurements import Precision
 from stages.calibration.work import Work, work_of
-from stages.compiler.cascading import Cascading
+from stages.compiler.pipeline import Compiled as CompiledGraph
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.quantization import Quantization
+from stages.compiler.vendor_way import compile_as_vendors_do
 from stages.errors import CompileError, PackageError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.binary import decode_plan, encode_plan
@@ -32,6 +34,20 @@ from stages.tensors import Array
 
 _CODE = ("compiler", "recipe", "hardware", "plan")
 _FILES = ("tensors.py", "units.py", "calibration/plans.py", "calibration/work.py")
+
+
+class Way(StrEnum):
+    """How a network is compiled: as vendors' compilers do it, which is what was measured, or as
+    this one does where nothing is asked of it, cascades and all."""
+
+    VENDORS = "vendors"
+    OWN = "own"
+
+
+_COMPILERS: Mapping[Way, Callable[..., CompiledGraph]] = {
+    Way.VENDORS: compile_as_vendors_do,
+    Way.OWN: compile_graph,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +71,11 @@ class Compiled:
 
 
 def compiled_plan(
-    subject: Subject, precision: Precision, spec: HardwareSpec, cache_dir: Path
+    subject: Subject,
+    precision: Precision,
+    spec: HardwareSpec,
+    cache_dir: Path,
+    way: Way = Way.VENDORS,
 ) -> Compiled:
     """The plan of a model on a device in a precision, from the cache where it is there.
 
@@ -69,22 +89,21 @@ def compiled_plan(
             "aren't compiled yet",
             hint="leave the row out, or measure int8 or fp16",
         )
-    stem = cache_dir / _key(subject, precision, spec)
+    stem = cache_dir / _key(subject, precision, spec, way)
     found = _read_cached(stem)
     if found is not None:
         return found
     graph, constants = import_model(subject.load(precision))
     is_int8 = precision is Precision.INT8
     ranges = subject.quantization(graph, constants, spec) if is_int8 else None
-    # The chips were measured with what their vendors' compilers make, layer by layer.
-    made = compile_graph(graph, constants, spec, ranges, cascading=Cascading.OFF)
+    made = _COMPILERS[way](graph, constants, spec, ranges)
     compiled = Compiled(made.plan, work_of(graph, constants), len(made.recipe.fallbacks))
     _write_cached(stem, compiled)
     return compiled
 
 
-def _key(subject: Subject, precision: Precision, spec: HardwareSpec) -> str:
-    parts = [subject.digest, str(precision), spec.digest, code_digest()]
+def _key(subject: Subject, precision: Precision, spec: HardwareSpec, way: Way) -> str:
+    parts = [subject.digest, precision.value, spec.digest, way.value, code_digest()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft, Pass
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.progress import Progress, begin_decisions, decide, in_text_order, rewrite
 from stages.compiler.support import CONTRACTIONS
 from stages.errors import InputError
@@ -92,7 +92,7 @@ def stopped(progress: Progress, then: Sequence[Pass], inputs: Mapping[str, str])
         progress.draft.recipe.notes if begun else (),
         len(progress.draft.weighed) if begun else 0,
         progress.sources,
-        progress.cascading.value,
+        progress.interleaving.value,
         code_digest(),
     )
     return Stopped(facts, whole.recipe, whole.constants, whole.weighed, inputs)
@@ -108,14 +108,14 @@ def resumed(
     first: Sequence[Pass],
     then: Sequence[Pass],
     spec: HardwareSpec,
-    cascading: Cascading,
+    interleaving: Interleaving,
 ) -> Progress:
     """Where a stopped compile of these `inputs` (their digests by name) goes on, of the rewrites
     `first` and the decisions `then`.
 
     What a hand changed is noted in the recipe, and checked: what the text breaks is an error at the
-    operator. Decisions that a hand changed, or that were begun with another `cascading` or by other
-    code, don't follow from their structure any more, so nothing can be used again of them.
+    operator. Decisions that a hand changed, or that were begun with another `interleaving` or by
+    other code, don't follow from their structure any more, so nothing can be used again of them.
 
     Raises:
         InputError: the recipe is for another device, was begun from another input, breaks a rule,
@@ -131,11 +131,11 @@ def resumed(
         recipe = replace(recipe, notes=notes)
     whole = in_text_order(Draft(recipe, found.constants, found.weighed))
     if not _have_begun(facts.after, then):
-        return Progress(whole, facts.after, cascading=cascading)
+        return Progress(whole, facts.after, interleaving=interleaving)
     split = len(found.weighed) - facts.weighed_count
     bare = replace(whole, recipe=replace(whole.recipe, notes=own), weighed=found.weighed[split:])
     others = tuple(note for note in recipe.notes if note not in own)
-    decided_so = (facts.cascades, facts.code_sha256) == (cascading.value, code_digest())
+    decided_so = (facts.cascades, facts.code_sha256) == (interleaving.value, code_digest())
     follows = decided_so and not found.is_edited
     return Progress(
         bare,
@@ -144,7 +144,7 @@ def resumed(
         others,
         found.weighed[:split],
         dict(facts.sources),
-        cascading,
+        interleaving,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Pass, first_draft
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.lora import Lora
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
@@ -121,7 +121,7 @@ def compile_graph(
     spec: HardwareSpec,
     quantization: Quantization | None = None,
     sample: Mapping[str, Array] | None = None,
-    cascading: Cascading = Cascading.ON,
+    interleaving: Interleaving = Interleaving.CASCADES,
 ) -> Compiled:
     """Compile a graph for a device, in int8 where a quantisation gives ranges, and with biases
     corrected for the rounding of weights where a sample input is given.
@@ -129,7 +129,7 @@ def compile_graph(
     Raises:
         CompileError: no recipe for this device exists; the message says why.
     """
-    progress = begin(graph, constants, spec, cascading)
+    progress = begin(graph, constants, spec, interleaving)
     progress = rewrite(progress, rewrites(quantization, sample), spec)
     return completed(decide_all(begin_decisions(progress, spec), decisions(), spec))
 
@@ -138,10 +138,10 @@ def begin(
     graph: Graph,
     constants: Mapping[str, Array],
     spec: HardwareSpec,
-    cascading: Cascading = Cascading.ON,
+    interleaving: Interleaving = Interleaving.CASCADES,
 ) -> Progress:
     """Where a compile begins: a graph about which nothing is decided."""
-    return Progress(in_text_order(first_draft(graph, constants, spec)), cascading=cascading)
+    return Progress(in_text_order(first_draft(graph, constants, spec)), interleaving=interleaving)
 
 
 def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Decided:
@@ -154,7 +154,7 @@ def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) ->
     from stages.compiler.cascade.strategy import plan_layers
 
     progress = decide(progress, steps, spec)
-    planned = plan_layers(progress.draft, spec, progress.cascading)
+    planned = plan_layers(progress.draft, spec, progress.interleaving)
     verify(planned.draft.recipe)
     return Decided(replace(progress, draft=planned.draft), planned.plan, planned.packings)
 

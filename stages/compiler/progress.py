@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft, Pass
+from stages.compiler.interleaving import Interleaving
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Weighed
 from stages.recipe.printer import print_recipe
@@ -25,7 +25,7 @@ class Progress:
 
     Once decisions began, `draft` holds only their own notes and reasons; `notes` and `weighed` are
     those of the rewrites, and `sources` name, for each constant, the one that the rewrites left.
-    `structure_sha256` is empty before. `cascading` is an option of the compile.
+    `structure_sha256` is empty before. `interleaving` is an option of the compile.
     """
 
     draft: Draft
@@ -34,7 +34,7 @@ class Progress:
     notes: tuple[str, ...] = ()
     weighed: tuple[Weighed, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
-    cascading: Cascading = Cascading.ON
+    interleaving: Interleaving = Interleaving.CASCADES
 
     @property
     def whole(self) -> Draft:
@@ -100,11 +100,11 @@ def begin_decisions(progress: Progress, spec: HardwareSpec) -> Progress:
     return Progress(
         bare,
         progress.after,
-        structure_of(bare, spec, progress.cascading),
+        structure_of(bare, spec, progress.interleaving),
         draft.recipe.notes,
         draft.weighed,
         {name: name for name in bare.constants},
-        progress.cascading,
+        progress.interleaving,
     )
 
 
@@ -123,12 +123,12 @@ def decide(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Pro
     return progress
 
 
-def structure_of(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> str:
+def structure_of(draft: Draft, spec: HardwareSpec, interleaving: Interleaving) -> str:
     """The SHA-256 of all that decisions depend on: graph, types, groups, spec, compiler and its
     options. No constant's elements, and no note."""
     text = print_recipe(replace(draft.recipe, notes=()))
     digest = hashlib.sha256()
-    for part in (COMPILER_VERSION, spec.digest, cascading.value, text):
+    for part in (COMPILER_VERSION, spec.digest, interleaving.value, text):
         digest.update(f"{len(part)}:".encode() + part.encode())
     return digest.hexdigest()
 

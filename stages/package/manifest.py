@@ -35,7 +35,7 @@ class Manifest:
     `model_sha256` is that of the normalised model's file, `hardware_sha256` the spec's digest,
     `quantization_sha256` that of the quantisation config, where there was one, and
     `quantization_data_sha256` those of the inputs that it names, by its keys; `cascades` says
-    whether groups could run in cascades, `on` or `off`. `recipe_sha256` and `files` are filled in
+    what could run across layers, a value of `--cascades`. `recipe_sha256` and `files` are filled in
     when the package is written.
 
     Nothing here depends on the machine, the clock or the load at compile time, so equal inputs

@@ -37,7 +37,7 @@ class _Quantization(Piece):
 
 
 class _Strategy(Piece):
-    cascades: Literal["on", "off"]
+    cascades: Literal["on", "off", "layer-by-layer"]
 
 
 class _Document(Piece):

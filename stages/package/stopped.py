@@ -72,7 +72,7 @@ class _Document(Piece):
     notes: list[str]
     weighed_count: Annotated[int, Field(ge=0)]
     sources: dict[str, str]
-    cascades: Literal["on", "off"]
+    cascades: Literal["on", "off", "layer-by-layer"]
     code_sha256: str
     inputs: dict[str, str]
 

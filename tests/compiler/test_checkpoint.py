@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stages.compile import Reuse, compile_model, compile_until
-from stages.compiler.cascading import Cascading
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.pipeline import decisions, rewrites
 from stages.errors import InputError
 from stages.package import code_digest, read_package
@@ -140,11 +140,11 @@ def test_decisions_begun_by_other_code_are_no_ones_but_this_packages(
 
 @pytest.mark.parametrize("after", ["fuse", "order"])
 def test_without_cascades_it_is_the_same(after: str, folder: Path, tmp_path: Path) -> None:
-    off = partial(compile_model, folder, SPEC, quantization=None, cascading=Cascading.OFF)
+    off = partial(compile_model, folder, SPEC, quantization=None, interleaving=Interleaving.LOADS)
     stopped = tmp_path / "stopped"
     off(tmp_path / "cold")
     compile_until(
-        folder, SPEC, stopped, quantization=None, stop_after=after, cascading=Cascading.OFF
+        folder, SPEC, stopped, quantization=None, stop_after=after, interleaving=Interleaving.LOADS
     )
     off(tmp_path / "warm", start_from=stopped)
     assert package_bytes(tmp_path / "warm") == package_bytes(tmp_path / "cold")
@@ -157,7 +157,12 @@ def test_decisions_begun_with_another_option_are_no_ones_but_this_packages(
         text = stop(folder, tmp_path / after, after)
         package = tmp_path / f"{after}.off"
         compile_model(
-            folder, SPEC, package, quantization=None, start_from=text, cascading=Cascading.OFF
+            folder,
+            SPEC,
+            package,
+            quantization=None,
+            start_from=text,
+            interleaving=Interleaving.LOADS,
         )
         decisions = json.loads((package / "decisions.json").read_bytes())
         assert bool(decisions["structure_sha256"]) is structure_is_known

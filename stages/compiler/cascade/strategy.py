@@ -14,9 +14,9 @@ from stages.compiler.cascade.choice import Interval, Options, choose, rank
 from stages.compiler.cascade.grounds import Stand, grounds_of
 from stages.compiler.cascade.replay import replayed
 from stages.compiler.cascade.weighing import Outcome, note
-from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.memory.cascades import NoRoomError
 from stages.errors import DoesNotFitError
@@ -44,7 +44,7 @@ class Planned:
     packings: tuple[Packing, ...]
 
 
-def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Planned:
+def plan_layers(draft: Draft, spec: HardwareSpec, interleaving: Interleaving) -> Planned:
     """The plan of a draft whose groups are final.
 
     Raises:
@@ -52,10 +52,10 @@ def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Plann
     """
     assignment = Assignment(draft, spec)
     solved = assignment.run()
-    if cascading is Cascading.ON:
+    if interleaving is Interleaving.CASCADES:
         solved = Trial(assignment, solved).run()
     final, memory = solved
-    plan, packings = PlanEmitter(final, memory, spec).emit()
+    plan, packings = PlanEmitter(final, memory, spec, interleaving).emit()
     return Planned(final, memory, plan, packings)
 
 

@@ -14,6 +14,7 @@ from stages.compiler.emit.regions import bytes_region, whole_region
 from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.emit.views import view_region
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.lifetimes import view_operators
 from stages.compiler.memory.slots import PlacedCascade, Slots
@@ -37,6 +38,7 @@ class PlanEmitter:
     draft: Draft
     memory: Memory
     spec: HardwareSpec
+    interleaving: Interleaving = Interleaving.CASCADES
     program: Program = field(init=False)
     packings: list[Packing] = field(default_factory=list)
     constants: list[Binding] = field(default_factory=list)
@@ -228,7 +230,7 @@ class PlanEmitter:
 
     def _finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Plan:
         queues = _queues(self.spec)
-        done = scheduled(self.program, self.constants, queues, self.spec)
+        done = scheduled(self.program, self.constants, queues, self.spec, self.interleaving)
         instructions = synchronized(done.written, done.predecessors, queues)
         return Plan(
             hardware=self.spec.name,

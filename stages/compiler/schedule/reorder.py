@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stages.compiler.emit.program import Place, Program, Written
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.schedule.clock import Clock, clock_of
 from stages.compiler.schedule.compact import compacted
 from stages.compiler.schedule.dependencies import Dependencies, dependencies
+from stages.compiler.schedule.layer_by_layer import layer_by_layer
 from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
@@ -26,15 +28,21 @@ class Scheduled:
 
 
 def scheduled(
-    program: Program, constants: Sequence[Binding], queues: Sequence[str], spec: HardwareSpec
+    program: Program,
+    constants: Sequence[Binding],
+    queues: Sequence[str],
+    spec: HardwareSpec,
+    interleaving: Interleaving = Interleaving.CASCADES,
 ) -> Scheduled:
-    """The program in the order of a list schedule.
+    """The program in the order of a list schedule; layer by layer where nothing may interleave.
 
     Where free bytes lie so scattered that a buffer finds no place, the slots of its stretch of the
     program are pinned to the addresses that they were emitted with, which are known to fit.
     """
     written = program.written
     found = dependencies(written)
+    if interleaving is Interleaving.NOTHING:
+        found = layer_by_layer(found, written)
     instructions = [item.instruction for item in written]
     first = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
     ordering = _ordered(written, found, first, spec)

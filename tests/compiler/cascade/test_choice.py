@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.zoo.ranges import fused_quantization
 from stages.compiler.cascade.choice import cheapest_cuts
 from stages.compiler.cascade.prices import Price
-from stages.compiler.cascading import Cascading
+from stages.compiler.interleaving import Interleaving
 from stages.compiler.pipeline import Compiled, compile_graph
 from stages.hardware.spec import HardwareSpec
 from stages.plan.ddr_traffic import ddr_bytes
@@ -73,13 +73,15 @@ def test_the_cheapest_cuts_are_those_of_brute_force(
 def _both(name: str) -> tuple[Case, HardwareSpec, Compiled, Compiled]:
     blocks = inverted_residuals(64)
     spec = with_sram(hardware(name), 24 * 1024)
-    found = [_compiled(blocks, spec, option) for option in (Cascading.OFF, Cascading.ON)]
+    found = [
+        _compiled(blocks, spec, option) for option in (Interleaving.LOADS, Interleaving.CASCADES)
+    ]
     return blocks, spec, found[0], found[1]
 
 
-def _compiled(blocks: Case, spec: HardwareSpec, option: Cascading) -> Compiled:
+def _compiled(blocks: Case, spec: HardwareSpec, option: Interleaving) -> Compiled:
     ranges = fused_quantization(blocks.graph, blocks.constants, spec)
-    return compile_graph(blocks.graph, blocks.constants, spec, ranges, cascading=option)
+    return compile_graph(blocks.graph, blocks.constants, spec, ranges, interleaving=option)
 
 
 @pytest.mark.parametrize("name", ["rk3588_npu", "ethos_u65_512"])
@@ -137,5 +139,5 @@ def test_a_person_is_told_what_was_weighed() -> None:
 
 def test_where_everything_fits_nothing_is_cascaded() -> None:
     assert not _compiled(
-        inverted_residuals(8), hardware("rk3588_npu"), Cascading.ON
+        inverted_residuals(8), hardware("rk3588_npu"), Interleaving.CASCADES
     ).recipe.cascades
