@@ -62,7 +62,7 @@ class Benchmark:
     counters: RunCounters
     engines: dict[str, EngineTime]
     transfers: TransferTime
-    energy_nanojoules: int
+    energy_nanojoules: float
     peak_celsius: float | None
     throttled_runs: int | None
 
@@ -132,7 +132,7 @@ def benchmark(
         counters=counters.run,
         engines=dict(counters.engines),
         transfers=_transfers(timeline),
-        energy_nanojoules=simulated.energy.femtojoules // 1_000_000,
+        energy_nanojoules=round(simulated.energy.femtojoules / 1e6, 3),
         peak_celsius=None if heat is None else round(heat.peak_celsius, 3),
         throttled_runs=None if heat is None else int(np.count_nonzero(heat.clock_dividers > 1)),
     )

@@ -16,7 +16,7 @@ from stages.device.operator_counters import OperatorCounters, operator_counters
 from stages.device.segment_times import (
     SegmentTimes,
     Times,
-    covered_ns,
+    covered,
     miss_rate,
     nanoseconds,
     over_peak,
@@ -143,8 +143,8 @@ def _run(spec: HardwareSpec, segments: Segments, clock: SegmentTimes, work: Work
 
     def share(*engines: int) -> float:
         chosen = works & np.isin(classes, engines)
-        covered = covered_ns(clock.starts[chosen], clock.ends[chosen])
-        return round(covered / max(1, clock.total_ns), 4)
+        moving_ns = covered(clock.starts[chosen], clock.ends[chosen])
+        return round(moving_ns / max(1, clock.total_ns), 4)
 
     macs = work.macs_of(None)
     moved = int(work.ddr_read.sum()), int(work.ddr_written.sum())

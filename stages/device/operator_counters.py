@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stages.device.ownership import Form, Owner, ownership
-from stages.device.segment_times import SegmentTimes, Times, covered_ns, miss_rate
+from stages.device.segment_times import SegmentTimes, Times, covered, miss_rate, over_peak
 from stages.device.stalls import NOBODY, STALLS, Cause, Segments
 from stages.device.work import Work
-from stages.hardware.cost import NANOSECONDS_PER_SECOND, compulsory_cycles, peak_cycles
+from stages.hardware.cost import compulsory_cycles, peak_cycles
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.tensors import DType
@@ -27,8 +27,9 @@ class OperatorCounters:
     are of the extent. `stalled_ns`, by cause, is of its instructions and transfers, which may
     stand still at once. A tensor-core instruction's time is its contraction's: what else it holds
     drains beside it. A vector or host instruction's time is shared as the cost model adds it up.
-    `macs_over_peak` is over `busy_ns`, `bandwidth_over_peak` over `transfer_ns`. What is moved
-    for no operator has its group's name, the kind `transfer` and the engine `dma`.
+    `macs_over_peak` is over `busy_ns`, `bandwidth_over_peak` over `transfer_ns`: rows that a gather
+    picks out of `ddr` by itself don't count there. What is moved for no operator has its group's
+    name, the kind `transfer` and the engine `dma`.
     """
 
     operator: str
@@ -58,7 +59,9 @@ class _Tally:
     begin_ns: int | None = None
     end_ns: int = 0
     busy_ns: int = 0
+    busy_cycles: int = 0
     transfer_ns: int = 0
+    transfer_cycles: int = 0
     stalled_ns: dict[str, int] = field(default_factory=dict)
     macs: dict[DType, int] = field(default_factory=dict)
     read: int = 0
@@ -110,10 +113,14 @@ def _add_times(
         for owner, _ in form.shares:
             tallies[owner].worked(int(starts.min()), int(ends.max()))
         if form.moves:
-            tallies[form.shares[0][0]].transfer_ns += covered_ns(starts, ends)
+            tally = tallies[form.shares[0][0]]
+            tally.transfer_ns += covered(starts, ends)
+            tally.transfer_cycles += covered(segments.start[mine], segments.end[mine])
             continue
         for owner, part in form.split(int(times.lengths[mine].sum())):
             tallies[owner].busy_ns += part
+        for owner, part in form.split(int(segments.cycles[mine].sum())):
+            tallies[owner].busy_cycles += part
 
 
 def _add_stalls(
@@ -157,7 +164,7 @@ def _add_work(
         tally = tallies[form.shares[0][0]]
         tally.read += read
         tally.written += written
-        tally.crossed += crossed
+        tally.crossed += crossed if form.moves else 0
         tally.hits += hits
         tally.misses += misses
 
@@ -165,6 +172,7 @@ def _add_work(
 def _counted(owner: Owner, tally: _Tally, spec: HardwareSpec, cached: bool) -> OperatorCounters:
     extent = tally.end_ns - (tally.begin_ns or 0)
     hits, misses = (tally.hits, tally.misses) if cached else (None, None)
+    least_moving = compulsory_cycles(spec, tally.crossed)
     return OperatorCounters(
         operator=owner.operator,
         kind=owner.kind,
@@ -177,10 +185,10 @@ def _counted(owner: Owner, tally: _Tally, spec: HardwareSpec, cached: bool) -> O
         dma_share=_share(tally.transfer_ns, extent),
         stalled_ns=tally.stalled_ns,
         macs=sum(tally.macs.values()),
-        macs_over_peak=_rate(peak_cycles(spec.tensor_core, tally.macs), tally.busy_ns, spec),
+        macs_over_peak=over_peak(peak_cycles(spec.tensor_core, tally.macs), tally.busy_cycles),
         ddr_read_bytes=tally.read,
         ddr_written_bytes=tally.written,
-        bandwidth_over_peak=_rate(compulsory_cycles(spec, tally.crossed), tally.transfer_ns, spec),
+        bandwidth_over_peak=over_peak(least_moving, tally.transfer_cycles),
         cache_hit_bytes=hits,
         cache_miss_bytes=misses,
         cache_miss_rate=miss_rate(hits, misses),
@@ -189,9 +197,3 @@ def _counted(owner: Owner, tally: _Tally, spec: HardwareSpec, cached: bool) -> O
 
 def _share(part: int, whole: int) -> float:
     return round(part / whole, 4) if whole else 0.0
-
-
-def _rate(least_cycles: int, spent_ns: int, spec: HardwareSpec) -> float:
-    if not spent_ns:
-        return 0.0
-    return round(least_cycles * NANOSECONDS_PER_SECOND / (spent_ns * spec.clock_hz), 4)

@@ -28,8 +28,8 @@ def nanoseconds(cycles: Times, clock_hz: int) -> Times:
     return parts
 
 
-def covered_ns(starts: Times, ends: Times) -> int:
-    """Length of the union of half-open intervals (int64[n] each)."""
+def covered(starts: Times, ends: Times) -> int:
+    """Length of the union of half-open intervals (int64[n] each), in their own unit."""
     if not starts.size:
         return 0
     order = np.argsort(starts, kind="stable")

@@ -121,3 +121,21 @@ def test_the_shipped_specs_throttle_as_their_vendors_say() -> None:
     readings = [84.999, 85.0, 83.0, 82.999, 84.999]
     clocks = [levels[governor.poll(celsius)].slowdown for celsius in readings]
     assert clocks == [1, 2, 2, 1, 1]
+
+
+def test_shipped_specs_lower_the_voltage_with_the_clock() -> None:
+    rockchip = load_spec(SPECS / "rk3576_npu.yaml")
+    governor, levels = governor_of(rockchip), clock_levels(rockchip)
+    assert isinstance(governor, StepWise)
+    # over the trip and warming, a point down at each poll; it cools, so up again; out at 83 degC
+    readings = [84.999, 85.0, 86.0, 87.0, 86.0, 85.5, 84.0, 82.999]
+    clocks = [950 / float(levels[governor.poll(celsius)].slowdown) for celsius in readings]
+    assert [round(clock) for clock in clocks] == [950, 900, 800, 700, 800, 900, 900, 950]
+    assert [round(level.voltage, 3) for level in levels[:4]] == [1.0, 0.941, 0.882, 0.824]
+    for name, clocks_mhz in (("jetson_orin_nano", (420, 306)), ("qualcomm_htp_v73", (800, 400))):
+        spec = load_spec(SPECS / f"{name}.yaml")
+        nominal, *throttled = clock_levels(spec)
+        assert nominal == ClockLevel(Fraction(1), 1.0)
+        found = [spec.clock_hz / float(level.slowdown) / 1e6 for level in throttled]
+        assert [round(clock) for clock in found] == list(clocks_mhz)
+        assert all(level.voltage < 0.9 for level in throttled)

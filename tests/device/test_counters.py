@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.device.counters import count, covered_ns, nanoseconds
+from stages.device.counters import count
+from stages.device.segment_times import covered, nanoseconds
 from stages.device.session_timeline import RUNS_TRACK
 from stages.device.simulated import SimulatedDevice
 from stages.hardware.cost import cycles_to_nanoseconds
@@ -87,8 +88,8 @@ def test_cycles_become_nanoseconds_without_overflow(cycles: int, clock_hz: int) 
 def test_covered_time_counts_every_nanosecond_once(pairs: list[tuple[int, int]]) -> None:
     starts = np.array([start for start, _ in pairs], dtype=np.int64)
     ends = starts + np.array([length for _, length in pairs], dtype=np.int64)
-    covered = {at for start, length in pairs for at in range(start, start + length)}
-    assert covered_ns(starts, ends) == len(covered)
+    every = {at for start, length in pairs for at in range(start, start + length)}
+    assert covered(starts, ends) == len(every)
 
 
 def test_a_sessions_timeline_is_its_samples() -> None:

@@ -85,6 +85,8 @@ def check_sums(counters: Counters) -> None:
         assert 0 <= row.compute_share <= 1
         assert 0 <= row.dma_share <= 1
         assert 0 <= row.macs_over_peak <= 1
+        if run.cache_hit_bytes is None:  # what is put out crosses after its transfer has ended
+            assert 0 <= row.bandwidth_over_peak <= 1
         assert row.extent_ns <= run.total_ns
         assert max(row.busy_ns, row.transfer_ns) <= row.extent_ns
     if run.cache_hit_bytes is not None:

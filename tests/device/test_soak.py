@@ -16,6 +16,8 @@ from stages.device.samples import HeatHistory, Samples
 from stages.device.session import Length, run_session
 from stages.device.surroundings import Surroundings
 from stages.device.weather import Climate
+from stages.hardware.cost import cycles_to_nanoseconds
+from stages.hardware.load import load_spec
 from stages.hardware.spec import (
     GovernorKind,
     HardwareSpec,
@@ -29,6 +31,7 @@ from stages.hardware.spec import (
 from stages.plan.costs import Costs, Role
 from tests.device.slow_soak import Board, Slow, slow_soak, solved_soak
 from tests.device.specs import tiny_spec
+from tests.hardware.specs import SPECS
 
 MILLISECOND = 1_000_000
 MINUTE = 60_000 * MILLISECOND
@@ -255,3 +258,40 @@ def test_a_step_wise_governor_settles_between_operating_points() -> None:
     late = slice(heat.clock_dividers.size // 2, None)
     assert {1.25, 1.0} <= set(heat.clock_dividers[late].tolist())
     assert 80.0 < heat.junction_celsius[late].min() < heat.junction_celsius[late].max() < 88.0
+
+
+def test_a_step_of_power_warms_the_die_as_the_textbook_says() -> None:
+    # 3 W into 10 K/W and 0.02 J/K from rest: T(t) = 25 + 30 (1 - exp(-t / 200 ms)), to 0.1 %
+    thermal = Thermal((ThermalStage("die", 10_000, 20),), 25.0, 20 * MILLISECOND, (), 400.0)
+    power = replace(tiny_spec().power, idle_milliwatts=0, leakage_milliwatts=0)
+    spec = replace(tiny_spec(jitter=()), thermal=thermal, power=power)
+    samples, heat = soaked(spec, MILLISECOND, 3.0, Length(2_000), Surroundings())
+    seconds = np.cumsum(samples.latencies_ns) / 1e9
+    expected = 30.0 * (1 - np.exp(-seconds / 0.2))
+    np.testing.assert_allclose(heat.junction_celsius - 25.0, expected, rtol=1e-3)
+    assert expected[0] < 0.2
+    assert expected[-1] > 29.99
+
+
+@pytest.mark.parametrize(
+    ("name", "celsius", "divider"),
+    [
+        ("edge_tpu", 84.0, 1),
+        ("edge_tpu", 85.0, 2),
+        ("edge_tpu", 90.0, 4),
+        ("edge_tpu", 95.0, 8),
+        ("rk3588_npu", 84.0, 1),
+        ("rk3588_npu", 85.0, 2),
+    ],
+)
+def test_a_shipped_device_in_a_chamber_runs_at_its_vendors_clock(
+    name: str, celsius: float, divider: int
+) -> None:
+    spec = replace(load_spec(SPECS / f"{name}.yaml"), jitter=())
+    cycles = 10_000
+    samples, heat = soaked(spec, cycles, 0.0, Length(50), Surroundings(celsius))
+    assert heat.start_celsius == pytest.approx(celsius, abs=1e-3)
+    assert set(heat.clock_dividers.tolist()) == {divider}
+    assert set(samples.latencies_ns.tolist()) == {
+        cycles_to_nanoseconds(spec, cycles * divider),
+    }

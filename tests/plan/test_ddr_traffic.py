@@ -16,6 +16,7 @@ from stages.hardware.cost import (
     kept_weights_cost,
     transfer_cost,
 )
+from stages.hardware.load import load_spec
 from stages.hardware.lru import UNTOUCHED, Touched
 from stages.hardware.spec import Cache, HardwareSpec, WeightCache
 from stages.plan.costs import instruction_costs
@@ -27,6 +28,7 @@ from stages.recipe.kinds import Kind
 from stages.tensors import DType, TensorType
 from tests.device.plans import copy, plan, region
 from tests.device.specs import tiny_spec
+from tests.hardware.specs import SPECS
 from tests.hardware.test_lru import OneByOne, cache
 
 SPEC = tiny_spec()
@@ -232,6 +234,28 @@ def test_the_cliff_beyond_the_capacity() -> None:
     assert one_less - fits == 8192 - 1024
     # the first one's latency in ddr is hidden by nothing
     assert none - fits == count * (8192 - 1024) + 50
+
+
+def test_the_edge_tpus_eight_megabytes() -> None:
+    """The shipped spec: layers of 100 KiB are all kept up to 79 of them; the next one crosses USB
+    at 450 MB/s in every inference, and so does each that follows."""
+    spec = load_spec(SPECS / "edge_tpu.yaml")
+    assert spec.weight_cache is not None
+    size = 100 * 1024
+    assert spec.weight_cache.size_bytes == 79 * size
+
+    def cycles(count: int) -> int:
+        constants = tuple(
+            Binding(f"w{number}", region("ddr", 65_536 + number * size, (size,), DType.U8))
+            for number in range(count)
+        )
+        return plan_cycles(plan(tuple(map(load, constants)), constants=constants), spec)
+
+    within, beyond = cycles(79) - cycles(78), cycles(82) - cycles(81)
+    streamed = -(-size * spec.clock_hz // 450_000_000)
+    assert beyond == streamed
+    assert within < streamed / 50
+    assert cycles(80) - cycles(79) >= streamed
 
 
 def test_kept_constants_pass_the_cache_by() -> None:
