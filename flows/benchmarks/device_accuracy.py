@@ -45,20 +45,28 @@ _STUDY: Mapping[Rows, float] = {
 _NOTES: Mapping[str, str] = {
     "qualcomm_htp_v73": (
         "Float and quantised graphs are different programs on this chip, and cost a different "
-        "submission (`driver.float_io`); both are fitted together. `tensor_core.strided_input` "
-        "was chosen by hand on the rows for the fit, from five values. What seems to bound the "
-        "rest: in int8, vector work on a tile overlaps with the matrix unit's next one, where here "
-        "an activation waits for its whole convolution (YOLO with SiLU, GoogLeNet's pools: too "
-        "slow); a concatenation whose parts have other scales is requantised, where here all "
+        "submission (`driver.float_io`); both are fitted together. Two values were chosen by "
+        "hand: `tensor_core.strided_input` on the rows for the fit, from five values, and what a "
+        "SiLU in the output stage takes (`tensor_core.output_cycles`), from the arithmetic of the "
+        "vector unit; with all rows in view, where 1 instead of 2 is better in int8 and worse "
+        "in fp16. What seems to bound the rest: every vector operator behind a convolution "
+        "starts threads here, which fp16 graphs take the time for and int8 ones don't (GoogLeNet, "
+        "whose 240 us leave nothing for 27 of them: too slow); concatenations of channels that "
+        "don't fill blocks of 32 are taken apart and laid out again (GoogLeNet again); a "
+        "concatenation whose parts have other scales is requantised, where here all "
         "scales are equal (DenseNet: too fast). ResNet-18 is too fast in both types, for a "
         "reason that isn't known; the vendor's two runtimes differ by 40 % on its int8 row."
     ),
     "edge_tpu": (
         "Networks beyond the parameter cache are the link's, whose bandwidth is fitted. What "
-        "seems to bound the rest: DenseNet is too fast, as in int8 on the HTP, for all scales are "
-        "equal here and its concatenations need no requantisation; DeepLab's widest layers don't "
-        "fit the chip here and cross the link. On the Dev Board, DeepLab and SSD wait for a "
-        "slower host, which isn't modelled."
+        "seems to bound the rest: DenseNet is too fast, for all scales are equal here and its "
+        "concatenations need no requantisation; DeepLab's last resize and its ArgMax run on the "
+        "host, whose loops are guessed; SSD's suppression of boxes on the host is left out. On the "
+        "Dev Board both wait for a slower host, which isn't modelled."
+    ),
+    "ascend_310": (
+        "Two of the three rows for the fit are within a few per cent of each other's predictions; "
+        "ATC is known to make concatenations without a copy, and here GoogLeNet's are copied."
     ),
 }
 """What bounds a chip's error, as far as it is known."""

@@ -32,7 +32,12 @@ _INTRODUCTION = """\
 Made by `make bench` (`python -m flows.benchmarks.device_accuracy`) from the published latencies in
 `measurements/` and the networks in `models/zoo/`; `recipe calibrate` does the same for any chip.
 
-Each network is compiled for the shipped spec, layer by layer as the vendors' compilers do it.
+Each network is compiled for the shipped spec as the vendors' compilers do it: constants and
+affines folded, operators fused, layouts chosen, then layer by layer. No load runs ahead of the
+layer before, nothing is cascaded, and this project's own rewrites aren't made
+(`stages/compiler/vendor_way.py`): what the vendor's compiler leaves to the host stays there, and a
+concatenation is a copy. What some vendor's compiler rewrites beyond that isn't modelled.
+
 Then the parameters that the spec marks as fitted, at most six and the same for every network, are
 fitted to half of the rows (**fit**) and judged on the others (**judge**); which is which was
 decided before (`measurements/README.md`). *Predicted* is jitter-free, submission included;
@@ -50,9 +55,16 @@ which of them are fitted, was decided by people who knew all rows. No value was 
 a chip that nobody looked at would be predicted worse than they are. The tables *judged only* are
 nearer to that.
 
-All figures are with cascades off, the fits too: cascades keep several layers' tiles on the chip,
-and the vendors compiled layer by layer. The column *with cascades* is for the same fit with them
-on, `none yet` where there is none.
+The last descent of a fit weighs the spec's own values as measurements (`docs/calibration.md`).
+Where those are marked as fitted they came from earlier fits to the same rows, so that this prior
+isn't independent of them: errors of *fit* rows and intervals look somewhat better than a fit from
+data sheets alone would have them. It has seen no row that judges.
+
+The column *with cascades* is for the same fitted values and the plans that this project's compiler
+makes where nothing is asked of it: loads that run ahead, cascades, and all its rewrites. Nobody
+measured those; the column says how much the device would seem to err if they were taken for what
+was published. In the tables of networks it is their latency; `not compiled` stands where they
+weren't asked for (`--ways vendors`).
 """
 
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from stages.calibration.accuracy import ChipAccuracy, CompiledRow, LeftOut, assess, figures_of
+from stages.calibration.accuracy import (
+    ChipAccuracy,
+    CompiledRow,
+    LeftOut,
+    assess,
+    figures_of,
+    figures_of_own,
+)
 from stages.calibration.accuracy_page import (
     NO_CASCADES,
     Context,
@@ -103,6 +112,21 @@ def test_the_page_says_everything(chip: ChipAccuracy) -> None:
     assert "nan" not in text
     tables = [line for line in text.splitlines() if line.startswith("| ")]
     assert all(line.endswith(" |") for line in tables)
+
+
+def test_the_column_with_cascades_needs_a_plan_of_every_row(chip: ChipAccuracy) -> None:
+    assert chip.fit is not None
+    fitted = chip.tuner.spec(chip.fit.values)
+    assert figures_of_own(chip.rows, None, Use.JUDGE) is None
+    plans = [replace(item, own=item.compiled.plan) for item in rows()]
+    both = assess(chip.tuner, plans, [], {}, FitOptions(starts=1))
+    assert [item.own_ns for item in both.rows] == [predict(i.own, fitted) for i in plans if i.own]
+    assert figures_of_own(both.rows, None, Use.JUDGE) == figures_of(both.rows, None, Use.JUDGE)
+    text = page(both)
+    assert NO_CASCADES not in text.split("\n## ")[1]
+    some = assess(chip.tuner, [*plans[:-1], rows()[-1]], [], {}, FitOptions(starts=1))
+    used = plans[-1].row.use
+    assert figures_of_own(some.rows, None, used) is None
 
 
 def test_equal_facts_give_equal_bytes(chip: ChipAccuracy) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from models.textual import model_from_text
 from stages.calibration.measurements import Precision
-from stages.calibration.plans import Compiled, Subject, compiled_plan
+from stages.calibration.plans import Compiled, Subject, Way, compiled_plan
 from stages.calibration.work import Work
 from stages.compiler.quantization import Quantization, Range
 from stages.errors import CompileError
@@ -77,6 +77,15 @@ def test_another_model_precision_or_device_is_compiled_anew(loads: Loads, tmp_pa
     assert other.plan.hardware == "rk3588_npu" != one.plan.hardware
     assert _dtypes(one) == {DType.F16}
     assert _dtypes(integer) == {DType.I8}
+
+
+def test_a_plan_made_another_way_is_another_plan(loads: Loads, tmp_path: Path) -> None:
+    subject, spec = Subject("net", "d", loads, ranges), hardware("npu_tiny")
+    vendors = compiled_plan(subject, Precision.INT8, spec, tmp_path)
+    own = compiled_plan(subject, Precision.INT8, spec, tmp_path, Way.OWN)
+    assert loads.count == 2
+    assert plan_cycles(own.plan, spec) <= plan_cycles(vendors.plan, spec)
+    assert compiled_plan(subject, Precision.INT8, spec, tmp_path, Way.OWN) == own
 
 
 def _dtypes(compiled: Compiled) -> set[DType]:
