@@ -197,7 +197,8 @@ class GraphEditor:
         return replace(self._draft, recipe=recipe, constants=constants)
 
     def _sorted_live(self) -> list[Operator]:
-        """Depth-first from the outputs, so that an operator stands near what it feeds."""
+        """Depth-first from the outputs, so that an operator stands near what it feeds: of several,
+        the one that makes most stands nearest."""
         order: list[Operator] = []
         done: set[str] = set()
         stack = [(value, False) for value in reversed(self.outputs)]
@@ -211,5 +212,9 @@ class GraphEditor:
                 order.append(operator)
                 continue
             stack.append((value, True))
-            stack.extend((operand, False) for operand in reversed(operator.operands))
+            first = sorted(operator.operands, key=self._element_count)
+            stack.extend((operand, False) for operand in reversed(first))
         return order
+
+    def _element_count(self, value: str) -> int:
+        return self.types[value].element_count

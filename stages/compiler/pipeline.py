@@ -21,6 +21,7 @@ from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
 from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.compiler.passes.masks import ShareEqual, SimplifyMasks
+from stages.compiler.passes.mean_first import MeanFirst
 from stages.compiler.passes.merge_lora import MergeLora
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
@@ -51,7 +52,7 @@ from stages.tensors import Array
 
 
 def simplifications() -> tuple[Pass, ...]:
-    """The passes with which every compile begins, in order; `FoldAffine` follows them."""
+    """The passes with which every compile begins, in order; `foldings` follow them."""
     return (
         Canonicalize(),
         SimplifyMasks(),
@@ -60,6 +61,11 @@ def simplifications() -> tuple[Pass, ...]:
         FactorGates(),
         FoldStrides(),
     )
+
+
+def foldings() -> tuple[Pass, ...]:
+    """The passes after which the graph is as it is quantised."""
+    return (FoldAffine(), MeanFirst())
 
 
 def rewrites(
@@ -72,7 +78,7 @@ def rewrites(
         MergeLora(lora),
         *simplifications(),
         *([HoistScales()] if quantization is None else []),
-        FoldAffine(),
+        *foldings(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
         QuantizeConcat(),
         SinkDequantize(),

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stages.compiler.draft import Draft, GraphEditor, first_draft
-from stages.compiler.passes.fold_affine import FoldAffine
-from stages.compiler.pipeline import simplifications
+from stages.compiler.passes.mean_first import made_means
+from stages.compiler.pipeline import foldings, simplifications
 from stages.compiler.support import CONTRACTIONS, POINTWISE, engine_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
@@ -23,14 +23,15 @@ from stages.tensors import Array
 def simplified(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> Draft:
     """The graph as `QuantizeActivations` meets it."""
     draft = first_draft(graph, constants, spec)
-    for step in (*simplifications(), FoldAffine()):
+    for step in (*simplifications(), *foldings()):
         draft = step.run(draft, spec)
     return draft
 
 
 def stored_values(graph: Graph, draft: Draft, spec: HardwareSpec) -> tuple[str, ...]:
-    """Every float activation of the model that the device stores, in the graph's order: all but
-    those that stay within a fused group. `draft` is the graph `simplified`."""
+    """Every float activation that the device stores, in the graph's order: all but those that stay
+    within a fused group; then the means that `MeanFirst` made. `draft` is the graph
+    `simplified`."""
     editor = GraphEditor(draft)
     gates = raised_gates(graph, draft)
     fused: set[str] = set()
@@ -47,7 +48,7 @@ def stored_values(graph: Graph, draft: Draft, spec: HardwareSpec) -> tuple[str, 
             fused.add(value)
     floats = {name for name, type_ in graph.types.items() if type_.dtype.is_float}
     stored = floats & set(draft.graph.types) - set(draft.constants) - fused
-    return tuple(name for name in graph.types if name in stored)
+    return (*(name for name in graph.types if name in stored), *made_means(graph, draft))
 
 
 def calibrated_values(graph: Graph, draft: Draft, spec: HardwareSpec) -> tuple[str, ...]:
