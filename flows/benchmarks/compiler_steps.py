@@ -20,6 +20,7 @@ from stages.compiler.layout.prices import LayoutPrices
 from stages.compiler.layout.rewrite import Rewriting
 from stages.compiler.passes.fuse import Fuse
 from stages.compiler.passes.layout import AssignLayouts
+from stages.compiler.passes.mean_first import made_means
 from stages.compiler.pipeline import begin, decide_all, decisions, rewrites
 from stages.compiler.progress import begin_decisions, rewrite
 from stages.compiler.quantization import Quantization
@@ -101,7 +102,8 @@ def every_value(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec
         for name, type_ in graph.types.items()
         if type_.dtype.is_float and name in draft.graph.types and name not in draft.constants
     ]
-    return Quantization(dict.fromkeys(floats, NOMINAL), frozenset())
+    made = made_means(graph, draft)
+    return Quantization(dict.fromkeys((*floats, *made), NOMINAL), frozenset())
 
 
 def _fusion(step: Pass, steps: Steps) -> Pass:

@@ -10,6 +10,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Group, Recipe, Target
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Graph, Operator
+from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
 
 
@@ -153,6 +154,28 @@ class GraphEditor:
         inputs = tuple(new if value == old else value for value in operator.inputs)
         self.put(replace(operator, inputs=inputs))
 
+    def bypass(self, operator: Operator) -> None:
+        """Let readers of an operator's result read its first operand. An output of the graph keeps
+        an identity where its source can't take the name."""
+        source, result = operator.inputs[0], operator.outputs[0]
+        self.redirect(result, source)
+        if result not in self.outputs:
+            self.drop(operator.name)
+            return
+        producer = self.producer(source)
+        movable = (
+            producer is not None
+            and source not in self.outputs
+            and producer.kind is not Kind.HOST_CALL
+        )
+        if not movable or producer is None:
+            self.put(Operator(operator.name, Kind.IDENTITY, (source,), operator.outputs))
+            return
+        self.drop(operator.name)
+        self.redirect(source, result)
+        outputs = tuple(result if value == source else value for value in producer.outputs)
+        self.put(replace(producer, outputs=outputs))
+
     def finish(self) -> Draft:
         """The edited draft: sorted, without dead operators and unread constants."""
         operators = self._sorted_live()
@@ -174,7 +197,8 @@ class GraphEditor:
         return replace(self._draft, recipe=recipe, constants=constants)
 
     def _sorted_live(self) -> list[Operator]:
-        """Depth-first from the outputs, so that an operator stands near what it feeds."""
+        """Depth-first from the outputs, so that an operator stands near what it feeds: of several,
+        the one that makes most stands nearest."""
         order: list[Operator] = []
         done: set[str] = set()
         stack = [(value, False) for value in reversed(self.outputs)]
@@ -188,5 +212,9 @@ class GraphEditor:
                 order.append(operator)
                 continue
             stack.append((value, True))
-            stack.extend((operand, False) for operand in reversed(operator.operands))
+            first = sorted(operator.operands, key=self._element_count)
+            stack.extend((operand, False) for operand in reversed(first))
         return order
+
+    def _element_count(self, value: str) -> int:
+        return self.types[value].element_count

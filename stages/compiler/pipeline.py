@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from stages.compiler.draft import Pass, first_draft
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.lora import Lora
+from stages.compiler.passes.absorb_shifts import AbsorbShifts
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
+from stages.compiler.passes.factor_gates import FactorGates
 from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
@@ -19,6 +21,7 @@ from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
 from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.compiler.passes.masks import ShareEqual, SimplifyMasks
+from stages.compiler.passes.mean_first import MeanFirst
 from stages.compiler.passes.merge_lora import MergeLora
 from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
@@ -37,7 +40,7 @@ from stages.compiler.progress import (
     in_text_order,
     rewrite,
 )
-from stages.compiler.quantization import Quantization
+from stages.compiler.quantization import ActivationScales, Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.plan.packing import Packing, pack
@@ -49,8 +52,20 @@ from stages.tensors import Array
 
 
 def simplifications() -> tuple[Pass, ...]:
-    """The passes with which every compile begins, in order; `FoldAffine` follows them."""
-    return (Canonicalize(), SimplifyMasks(), Recognize(), ShareEqual(), FoldStrides())
+    """The passes with which every compile begins, in order; `foldings` follow them."""
+    return (
+        Canonicalize(),
+        SimplifyMasks(),
+        Recognize(),
+        ShareEqual(),
+        FactorGates(),
+        FoldStrides(),
+    )
+
+
+def foldings() -> tuple[Pass, ...]:
+    """The passes after which the graph is as it is quantised."""
+    return (FoldAffine(), MeanFirst())
 
 
 def rewrites(
@@ -63,11 +78,12 @@ def rewrites(
         MergeLora(lora),
         *simplifications(),
         *([HoistScales()] if quantization is None else []),
-        FoldAffine(),
+        *foldings(),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
         QuantizeConcat(),
         SinkDequantize(),
         AbsorbScales(),
+        *([AbsorbShifts()] if _may_shift(quantization) else []),
         *([QuantizeWeights(quantization)] if quantization is not None else []),
         *([CompensateRounding(sample)] if sample is not None else []),
         QuantizeMasks(),
@@ -78,6 +94,16 @@ def rewrites(
         PrivatizeDequantize(),
         Fuse(),
         Precision(),
+    )
+
+
+def _may_shift(quantization: Quantization | None) -> bool:
+    """Whether zero points are the compiler's to choose: a model that comes quantised keeps its
+    numbers, and symmetric scales have none."""
+    return (
+        quantization is not None
+        and bool(quantization.ranges)
+        and quantization.activations is ActivationScales.ASYMMETRIC
     )
 
 

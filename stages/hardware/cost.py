@@ -57,6 +57,7 @@ __all__ = [
     "nanoseconds_to_cycles",
     "output_blocks",
     "peak_cycles",
+    "reduced_cycles",
     "strided_transfer_cost",
     "transfer_cost",
     "vector_cycles",
@@ -74,15 +75,40 @@ def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element
     Raises:
         ValueError: a negative count.
     """
+    inner = [kind for kind in kinds if kind not in unit.ends]
+    each = [unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in inner or kinds]
+    passes = sum(each) if inner else max(each, default=0)
+    return max(1, unit.startup_cycles + _passes_cycles(unit, passes, elements, element_bytes))
+
+
+def reduced_cycles(
+    unit: VectorUnit,
+    kinds: Sequence[str],
+    elements: int,
+    element_bytes: int,
+    behind: Sequence[str],
+    results: int,
+    result_bytes: int,
+) -> int:
+    """Cycles of a chain that reduces: `kinds`, the reduction last, work on what is read, those
+    `behind` it on the results alone, of which there are fewer. Kinds of the unit's `ends` count
+    nothing behind others.
+
+    Raises:
+        ValueError: a negative count.
+    """
+    inner = [kind for kind in behind if kind not in unit.ends]
+    passes = sum(unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in inner)
+    whole = vector_cycles(unit, kinds, elements, element_bytes)
+    return whole + _passes_cycles(unit, passes, results, result_bytes)
+
+
+def _passes_cycles(unit: VectorUnit, passes: int, elements: int, element_bytes: int) -> int:
     if elements < 0 or element_bytes < 0:
         raise ValueError(f"negative work: {elements} elements of {element_bytes} bytes")
     width = max(element_bytes, unit.least_element_bytes) if element_bytes else 0
     vectors = ceil_div(elements * width, unit.bytes_per_cycle)
-    inner = [kind for kind in kinds if kind not in unit.ends]
-    each = [unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in inner or kinds]
-    passes = sum(each) if inner else max(each, default=0)
-    work = ceil_div(vectors * passes * ALL_PERMILLE, unit.efficiency_permille)
-    return max(1, unit.startup_cycles + work)
+    return ceil_div(vectors * passes * ALL_PERMILLE, unit.efficiency_permille)
 
 
 def host_cycles(

@@ -21,6 +21,7 @@ from stages.hardware.cost import (
     gathered_cycles,
     kept_weights_cost,
     output_blocks,
+    reduced_cycles,
     strided_transfer_cost,
     transfer_cost,
     vector_cycles,
@@ -222,6 +223,12 @@ def _input_strides(instruction: Instruction, spec: HardwareSpec) -> tuple[int, .
     return row_strides(instruction.reads[0].physical_shape, instruction.reads[0].strides)
 
 
+def reduction_stop(kinds: Sequence[Kind]) -> int:
+    """How many kinds of a chain work on what it reads: up to the last one that reduces; 0 where
+    none does."""
+    return max((at + 1 for at, kind in enumerate(kinds) if kind in READ_SIDED), default=0)
+
+
 def _elements(regions: Sequence[Region]) -> int:
     return sum(prod(region.shape) for region in regions)
 
@@ -233,12 +240,20 @@ def _vector_cycles(instruction: Instruction, kernel: Kernel, spec: HardwareSpec)
     writes = instruction.writes
     elements = _elements(writes)
     element_bytes = max((region.dtype.size_bytes for region in writes), default=1)
-    if not READ_SIDED.isdisjoint(kinds) and instruction.reads:
-        widest = max(instruction.reads, key=lambda region: prod(region.shape))
-        if prod(widest.shape) > elements:
-            elements = prod(widest.shape)
-            element_bytes = widest.dtype.size_bytes
-    cycles = vector_cycles(spec.vector, kinds, elements, element_bytes)
+    widest = max(instruction.reads, key=lambda region: prod(region.shape), default=None)
+    until = reduction_stop(kinds)
+    if until and widest is not None and prod(widest.shape) > elements:
+        cycles = reduced_cycles(
+            spec.vector,
+            kinds[:until],
+            prod(widest.shape),
+            widest.dtype.size_bytes,
+            kinds[until:],
+            elements,
+            element_bytes,
+        )
+    else:
+        cycles = vector_cycles(spec.vector, kinds, elements, element_bytes)
     tables = table_reads(instruction, kernel)
     if not tables:
         return cycles

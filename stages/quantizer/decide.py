@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
+from stages.compiler.passes.mean_first import Mean, made_means
 from stages.compiler.quantization import Quantization, Range
 from stages.errors import CompileError
 from stages.hardware.spec import HardwareSpec
@@ -71,6 +74,7 @@ def decide(settings: Settings, subject: Subject) -> Decided:
         return Decided(Quantization({}, everything, notes=(note,)))
     simple = simplified(subject.graph, subject.constants, subject.spec)
     keep = surviving(settings.keep, subject.graph, simple)
+    means = made_means(subject.graph, simple)
     digests: dict[str, str] = {}
     notes: list[str] = []
     ranges: dict[str, Range] = {}
@@ -78,8 +82,11 @@ def decide(settings: Settings, subject: Subject) -> Decided:
         data = subject.load(settings, "calibration", settings.calibration.data)
         digests["calibration"] = data.sha256
         names = calibrated_values(subject.graph, simple, subject.spec)
-        ranges, notes = _calibrated(settings, settings.calibration, subject, data, names)
+        ranges, notes = _calibrated(settings, settings.calibration, subject, data, names, means)
     ranges |= settings.ranges
+    for name, mean in means.items():
+        if mean.source in ranges:  # which no mean leaves
+            ranges.setdefault(name, ranges[mean.source])
     quantization = Quantization(ranges, keep, settings.weights, settings.activations, tuple(notes))
     if settings.accuracy is not None:
         data = subject.load(settings, "accuracy", settings.accuracy.data)
@@ -97,12 +104,17 @@ def _calibrated(
     subject: Subject,
     data: InputSet,
     names: tuple[str, ...],
+    means: Mapping[str, Mean],
 ) -> tuple[dict[str, Range], list[str]]:
     wanted = [name for name in names if name not in settings.ranges]
-    values = ReferenceValues(subject.model, wanted)
+    sources = [mean.source for mean in means.values()]
+    values = ReferenceValues(subject.model, [*wanted, *sources])
 
     def run(sample: Sample) -> Mapping[str, Array]:
-        return {**sample, **values.run(sample)}
+        found = {**sample, **values.run(sample)}
+        return found | {
+            name: _mean(found[mean.source]) for name, mean in means.items() if mean.source in found
+        }
 
     extremes = measure_extremes(run, data.samples, wanted)
     usable = {name: found for name, found in extremes.items() if found.is_finite}
@@ -129,6 +141,12 @@ def _calibrated(
     if left:
         note += f"; in float for want of finite values other than zero: {_listed(left)}"
     return ranges, [note]
+
+
+def _mean(image: Array) -> Array:
+    """The mean of each channel of [batch, channel, *spatial]."""
+    data = np.asarray(image, np.float64)
+    return np.asarray(data.mean(axis=tuple(range(2, data.ndim))))
 
 
 def _limited(

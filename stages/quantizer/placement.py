@@ -10,41 +10,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stages.compiler.draft import Draft, GraphEditor, first_draft
-from stages.compiler.passes.fold_affine import FoldAffine
-from stages.compiler.pipeline import simplifications
+from stages.compiler.passes.mean_first import made_means
+from stages.compiler.pipeline import foldings, simplifications
 from stages.compiler.support import CONTRACTIONS, POINTWISE, engine_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Graph
+from stages.recipe.kinds import Kind
 from stages.tensors import Array
 
 
 def simplified(graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec) -> Draft:
     """The graph as `QuantizeActivations` meets it."""
     draft = first_draft(graph, constants, spec)
-    for step in (*simplifications(), FoldAffine()):
+    for step in (*simplifications(), *foldings()):
         draft = step.run(draft, spec)
     return draft
 
 
 def stored_values(graph: Graph, draft: Draft, spec: HardwareSpec) -> tuple[str, ...]:
-    """Every float activation of the model that the device stores, in the graph's order: all but
-    those that stay within a fused group. `draft` is the graph `simplified`."""
+    """Every float activation that the device stores, in the graph's order: all but those that stay
+    within a fused group; then the means that `MeanFirst` made. `draft` is the graph
+    `simplified`."""
     editor = GraphEditor(draft)
+    gates = raised_gates(graph, draft)
     fused: set[str] = set()
     for operator in draft.graph.operators:
         starts = operator.kind in CONTRACTIONS
         continues = operator.kind in POINTWISE and any(x in fused for x in operator.inputs)
         (value,) = operator.outputs[:1]
         ends = operator.kind in spec.tensor_core.output_ends
-        if (starts or continues) and not ends and _continues(value, editor, spec):
+        goes_on = value not in gates and not ends
+        if (starts or continues) and goes_on and _continues(value, editor, spec):
             # Of two that meet in a sum the later one goes through; the other is stored for it.
             reader = editor.only_reader(value)
             fused.difference_update(reader.inputs if reader is not None else ())
             fused.add(value)
     floats = {name for name, type_ in graph.types.items() if type_.dtype.is_float}
     stored = floats & set(draft.graph.types) - set(draft.constants) - fused
-    return tuple(name for name in graph.types if name in stored)
+    return (*(name for name in graph.types if name in stored), *made_means(graph, draft))
 
 
 def calibrated_values(graph: Graph, draft: Draft, spec: HardwareSpec) -> tuple[str, ...]:
@@ -54,7 +58,23 @@ def calibrated_values(graph: Graph, draft: Draft, spec: HardwareSpec) -> tuple[s
     editor = GraphEditor(draft)
     stored = stored_values(graph, draft, spec)
     known = frozenset(stored)
-    return tuple(name for name in stored if not _within_chain(name, known, editor, spec))
+    gates = raised_gates(graph, draft)
+    return tuple(
+        name for name in stored if name in gates or not _within_chain(name, known, editor, spec)
+    )
+
+
+def raised_gates(graph: Graph, draft: Draft) -> frozenset[str]:
+    """The gates of the model to which `FactorGates` adds one. They have a range of their own, from
+    which that of the sum follows: the model itself doesn't have it."""
+    return frozenset(
+        operator.inputs[0]
+        for operator in draft.graph.operators
+        if operator.kind is Kind.ADD
+        and operator.outputs[0] not in graph.types
+        and operator.inputs[0] in graph.types
+        and operator.inputs[1] in draft.constants
+    )
 
 
 def _within_chain(

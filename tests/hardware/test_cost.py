@@ -19,6 +19,7 @@ from stages.hardware.cost import (
     launch_cycles,
     nanoseconds_to_cycles,
     peak_cycles,
+    reduced_cycles,
     transfer_cost,
     vector_cycles,
 )
@@ -51,6 +52,17 @@ def test_vector_by_hand() -> None:
     assert vector_cycles(ends, ["relu", "exp"], 100, 2) == vector_cycles(unit, ["exp"], 100, 2)
     with pytest.raises(ValueError, match="negative work"):
         vector_cycles(unit, ["add"], -1, 2)
+
+
+def test_what_follows_a_reduction_works_on_its_results() -> None:
+    unit = VectorUnit(32, 10, 2, {"exp": 5}, ends=frozenset({"relu"}))
+    # 400 f16 elements are 25 vectors, 4 results one
+    assert reduced_cycles(unit, ["mul", "reduce_sum"], 400, 2, ["exp"], 4, 2) == 10 + 25 * 4 + 5
+    assert reduced_cycles(unit, ["reduce_sum"], 400, 2, ["relu", "exp"], 4, 2) == 10 + 25 * 2 + 5
+    assert reduced_cycles(unit, ["reduce_sum"], 400, 2, ["relu"], 4, 2) == 10 + 25 * 2
+    assert reduced_cycles(unit, ["relu"], 400, 2, ["relu"], 4, 2) == 10 + 25 * 2
+    with pytest.raises(ValueError, match="negative work"):
+        reduced_cycles(unit, ["reduce_sum"], 400, 2, ["exp"], -1, 2)
 
 
 def test_efficiency_stretches_vectors_and_transfers() -> None:

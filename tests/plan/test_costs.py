@@ -9,7 +9,7 @@ import numpy as np
 from stages.hardware.cost import contraction_cycles, transfer_cost, vector_cycles
 from stages.plan.costs import Role, instruction_costs
 from stages.plan.instructions import Instruction, Kernel, Opcode, Plan, Region
-from stages.recipe.graph import Operator
+from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import DType, Layout, LayoutKind, TensorType
 from tests.device.plans import conv_relu_plan, copy, plan, region
@@ -93,6 +93,24 @@ def test_reductions_count_what_they_read() -> None:
         vector(total, region("sram", 0, (4, 64)), region("sram", 512, (4, 1))), SPEC
     )
     assert costs.cycles[0] == vector_cycles(SPEC.vector, ["reduce_sum"], 256, 2)
+
+
+SUMMED: dict[str, Attribute] = {"axes": (1,), "keepdims": 1}
+
+
+def test_what_follows_a_reduction_counts_its_results_alone() -> None:
+    wide, narrow = TensorType(DType.F16, (4, 64)), TensorType(DType.F16, (4, 1))
+    steps = (
+        Operator("product", Kind.MUL, ("x", "x"), ("p",)),
+        Operator("total", Kind.REDUCE_SUM, ("p",), ("t",), SUMMED),
+        Operator("root", Kind.SQRT, ("t",), ("y",)),
+    )
+    chain = kernel(*steps, x=wide, p=wide, t=narrow, y=narrow)
+    regions = region("sram", 0, (4, 64)), region("sram", 512, (4, 1))
+    costs = instruction_costs(vector(chain, *regions), SPEC)
+    before = vector_cycles(SPEC.vector, ["mul", "reduce_sum"], 256, 2)
+    behind = vector_cycles(SPEC.vector, ["sqrt"], 4, 2) - SPEC.vector.startup_cycles
+    assert costs.cycles[0] == before + behind
 
 
 def test_a_gather_from_ddr_streams_its_rows() -> None:

@@ -69,10 +69,10 @@ class Folder:
         graph, constants = import_model(onnx.load(file))
         return Subject(file, graph, constants, self.spec, self.path / SAMPLES_FILE, samples(1)[0])
 
-    def decide(self, text: str) -> Decided:
+    def decide(self, text: str, head: str = HEAD) -> Decided:
         """What a quantisation file with this content makes."""
         file = self.path / "q.yaml"
-        file.write_text(HEAD + text, encoding="utf-8")
+        file.write_text(head + text, encoding="utf-8")
         subject = self.subject()
         return decide(load_settings(file, subject.graph), subject)
 

@@ -9,8 +9,9 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from models.synthetic import quantized_cnn
+from models.textual import convolution_weight, model_from_text
 from stages.compiler.pipeline import Compiled, compile_graph
-from stages.compiler.quantization import ActivationScales, Quantization, WeightScales
+from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
 from stages.errors import CompileError, InputError
 from stages.quantizer import Decided, decide, load_settings
 from stages.recipe.kinds import Kind
@@ -50,6 +51,41 @@ def test_ranges_are_what_the_model_made_of_the_samples(small: Folder) -> None:
     assert found.ranges["b"].low == 0
     (note,) = found.notes
     assert "min_max from 6 samples, weights per_channel, activations asymmetric" in note
+
+
+SQUEEZE = """
+squeeze (float[1,4,8,8] x) => (float[1,8,1,1] y) {
+    a = Conv (x, k1)
+    b = Conv (a, k2)
+    y = GlobalAveragePool (b)
+}
+"""
+
+
+@pytest.mark.parametrize("spec", ["rk3588_npu", "ethos_u65_512"])
+def test_a_mean_that_the_compiler_moved_is_measured_where_it_went(
+    tmp_path: Path, spec: str
+) -> None:
+    random = np.random.default_rng(3)
+    weights = {
+        "k1": convolution_weight(random, 2, 4, 1),
+        "k2": convolution_weight(random, 8, 2, 1),
+    }
+    made = folder(tmp_path, model_from_text(SQUEEZE, weights), samples(6), spec)
+    head = "version: 1\nmodel: squeeze\n"
+    found = quantization_of(made.decide(MIN_MAX, head))
+    means = [
+        np.einsum("nchw,oc->no", sample["x"], weights["k1"][:, :, 0, 0]) / 64
+        for sample in samples(6)
+    ]
+    assert found.ranges["a.mean"].low == pytest.approx(min(0, np.min(means)), rel=1e-4)
+    assert found.ranges["a.mean"].high == pytest.approx(max(0, np.max(means)), rel=1e-4)
+    recipe = compiled(made, found).recipe
+    hosted = {name for group in recipe.fallbacks for name in group.operators}
+    kinds = {op.kind for op in recipe.graph.operators if op.name in hosted}
+    assert kinds <= {Kind.QUANTIZE, Kind.DEQUANTIZE}  # of the float input and output
+    given = quantization_of(made.decide("activations: {a: {min: -3, max: 5}}\n", head))
+    assert given.ranges["a.mean"] == Range(-3, 5)
 
 
 def test_each_method_is_stated_and_none_is_wider_than_all_that_was_seen(small: Folder) -> None:

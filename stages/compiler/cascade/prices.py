@@ -184,7 +184,9 @@ class ChainPrices:
 @dataclass(slots=True)
 class _Walk:
     """A chain being followed backwards, its cost so far. `needed`: rows of a value in one round, at
-    most; on average it is its extent over the rounds, and what is beyond that, the halo."""
+    most; on average it is its extent over the rounds, and what is beyond that, the halo. `drawn`:
+    rows of a value that its readers take in a round, on average, where none of them takes a row
+    twice; `engines`: theirs."""
 
     prices: ChainPrices
     last: int
@@ -192,6 +194,8 @@ class _Walk:
     laps: int | None
     rounds: int
     needed: dict[str, int] = field(default_factory=dict)
+    drawn: dict[str, int | None] = field(default_factory=dict)
+    engines: dict[str, set[Engine]] = field(default_factory=dict)
     outside: dict[str, _Moved] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
     compute: dict[Engine, int] = field(default_factory=dict)
@@ -229,14 +233,24 @@ class _Walk:
         self._operands(number, prices, made, most)
 
     def _buffered(self, most: int, prices: GroupPrices) -> int:
-        """Give a result its buffer; returns the rows that are made in a round, on average."""
+        """Give a result its buffer; returns the rows that are made in a round, on average.
+
+        Laps spare halos. What is read without one needs room for another round only where its
+        reader is another engine, which may then still read while it is made.
+        """
         value, extent, rounds = prices.work.result, prices.extent, self.rounds
-        more = extent if self.laps is None else -(-(self.laps - 1) * extent // rounds)
+        laps = self.laps
+        drawn = self.drawn.get(value)
+        if drawn is not None and laps != 1:
+            laps = 1 if self.engines[value] == {prices.work.group.engine} else 2
+        more = extent if laps is None else -(-(laps - 1) * extent // rounds)
         capacity = min(extent, most + more)
         self.wanted[value] = capacity
         row_bytes = prices.transfer(value, 1).size_bytes
         alignment = placement_alignment(self.prices.spec.sram)
         self.sram_bytes += align(capacity * row_bytes, alignment)
+        if drawn is not None:
+            return min(extent, drawn)
         if capacity == extent:
             return -(-extent // rounds)
         in_lap = (capacity - most) * rounds // extent + 1
@@ -264,9 +278,19 @@ class _Walk:
             if cut >= 0:
                 low, high = prices.boxes(most)[value][cut]
                 self.needed[value] = max(self.needed.get(value, 0), high - low)
+                self._draw(value, cut, prices, made)
             if value not in self.prices.resident:
                 times = self.rounds if cut != -1 else 1
                 self._load(value, prices.transfer(value, made), times)
+
+    def _draw(self, value: str, cut: int, prices: GroupPrices, made: int) -> None:
+        """Note who reads a value, and how many rows of it where no two spans share one."""
+        self.engines.setdefault(value, set()).add(prices.work.group.engine)
+        (low, high), (first, last) = (prices.boxes(rows)[value][cut] for rows in (made, 2 * made))
+        overlaps = 2 * made > prices.extent or last - first < 2 * (high - low)
+        rows = None if overlaps else high - low
+        known = self.drawn.get(value, 0)
+        self.drawn[value] = None if rows is None or known is None else max(known, rows)
 
     def _load(self, value: str, moved: _Moved, times: int) -> None:
         """Note the load of an operand; it is none where its maker joins the chain later."""

@@ -39,7 +39,7 @@ class Canonicalize:
                 current = replace(current, inputs=current.inputs[::-1])
                 editor.put(current)
             if _does_nothing(current, editor):
-                _bypass(current, editor)
+                editor.bypass(current)
             elif current.kind is Kind.SPLIT:
                 _split_to_slices(current, editor)
             elif current.kind is Kind.CAST and _is_wide_integer_to_float(current, editor):
@@ -87,29 +87,6 @@ def _does_nothing(operator: Operator, editor: GraphEditor) -> bool:
 def _starts_with_constant(operator: Operator, editor: GraphEditor) -> bool:
     first, second = operator.inputs
     return first in editor.constants and second not in editor.constants
-
-
-def _bypass(operator: Operator, editor: GraphEditor) -> None:
-    """Let readers read the operand. An output of the graph keeps an identity when its source
-    can't take the name."""
-    source, result = operator.inputs[0], operator.outputs[0]
-    editor.redirect(result, source)
-    if result not in editor.outputs:
-        editor.drop(operator.name)
-        return
-    producer = editor.producer(source)
-    movable = (
-        producer is not None
-        and source not in editor.outputs
-        and producer.kind is not Kind.HOST_CALL
-    )
-    if not movable or producer is None:
-        editor.put(replace(operator, kind=Kind.IDENTITY, attributes={}))
-        return
-    editor.drop(operator.name)
-    editor.redirect(source, result)
-    outputs = tuple(result if value == source else value for value in producer.outputs)
-    editor.put(replace(producer, outputs=outputs))
 
 
 def _split_to_slices(operator: Operator, editor: GraphEditor) -> None:

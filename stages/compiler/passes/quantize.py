@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.passes.lower_norms import has_arithmetic
+from stages.compiler.patterns import scalar
 from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
 from stages.compiler.rests import range_parameters
 from stages.compiler.support import OUTPUT_AXIS, engine_of
@@ -36,7 +37,8 @@ class QuantizeActivations:
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Insert a pair for each range."""
         editor = GraphEditor(draft)
-        for value, limits in self.quantization.ranges.items():
+        raised = _raised_gates(self.quantization, editor)
+        for value, limits in (*self.quantization.ranges.items(), *raised.items()):
             if value in editor.types and editor.types[value].dtype.is_float:
                 made = value
                 if _leaves_as_integer(value, self.quantization, editor, spec):
@@ -62,6 +64,28 @@ class QuantizeWeights:
             if operator.kind in OUTPUT_AXIS and operator.name not in self.quantization.keep:
                 _quantize_weights(operator, self.quantization.weights, editor)
         return editor.finish()
+
+
+def _raised_gates(quantization: Quantization, editor: GraphEditor) -> dict[str, Range]:
+    """Ranges of sums of a gate and a number that none was given for: what broadcasts them reads
+    them from where they are stored. The range of the gate, shifted, is exact."""
+    found: dict[str, Range] = {}
+    for operator in editor.operators.values():
+        if operator.kind is not Kind.ADD or operator.outputs[0] in quantization.ranges:
+            continue
+        limits = quantization.ranges.get(operator.inputs[0])
+        number = scalar(editor, operator.inputs[1])
+        (value,) = operator.outputs
+        if limits is None or number is None or operator.name in quantization.keep:
+            continue
+        products = [editor.operators[name] for name in editor.readers[value]]
+        shape = editor.types[value].shape
+        if products and all(
+            op.kind is Kind.MUL and editor.types[op.outputs[0]].shape != shape for op in products
+        ):
+            low, high = limits.low + number, limits.high + number
+            found[value] = Range(min(low, 0.0), max(high, 0.0))
+    return found
 
 
 def _leaves_as_integer(

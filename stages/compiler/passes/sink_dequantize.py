@@ -119,11 +119,7 @@ def _cancel(quantize: Operator, editor: GraphEditor) -> None:
     same_type = editor.types[stored] == editor.types[result]
     if not same_type or not _same_parameters(source, quantize, editor):
         return
-    editor.redirect(result, stored)
-    if result in editor.outputs:
-        editor.put(replace(quantize, kind=Kind.IDENTITY, inputs=(stored,), attributes={}))
-    else:
-        editor.drop(quantize.name)
+    editor.bypass(replace(quantize, inputs=(stored,)))
 
 
 def _same_parameters(first: Operator, second: Operator, editor: GraphEditor) -> bool:

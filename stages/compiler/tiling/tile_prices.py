@@ -24,6 +24,7 @@ from stages.hardware.cost import (
     driven_cycles,
     gathered_cycles,
     output_blocks,
+    reduced_cycles,
     strided_transfer_cost,
     transfer_cost,
     vector_cycles,
@@ -35,6 +36,7 @@ from stages.plan.prices import (
     READ_SIDED,
     drained_bytes,
     has_conflicts,
+    reduction_stop,
     row_strides,
     spatial_strides,
 )
@@ -62,16 +64,21 @@ class TilePrices:
             if found is None:
                 found = self.computing[key] = self._contraction_cycles(product, boxes)
             return found
-        elements = prod(stop - start for start, stop in boxes[work.result])
-        if work.seed.kind in READ_SIDED:
-            elements = max(elements, work.read_elements(boxes))
-        found = self.computing.get(elements)
+        results = prod(stop - start for start, stop in boxes[work.result])
+        read = work.read_elements(boxes) if work.seed.kind in READ_SIDED else 0
+        key = (results, read) if read > results else results
+        found = self.computing.get(key)
         if found is None:
-            kinds = [member.kind for member in work.members]
-            width = work.result_type.dtype.size_bytes
-            found = vector_cycles(self.spec.vector, kinds, elements, width)
-            self.computing[elements] = found
+            found = self.computing[key] = self._vector_cycles(results, read)
         return found
+
+    def _vector_cycles(self, results: int, read: int) -> int:
+        kinds = [member.kind for member in self.work.members]
+        unit, width = self.spec.vector, self.work.result_type.dtype.size_bytes
+        if read <= results:
+            return vector_cycles(unit, kinds, results, width)
+        until = reduction_stop(kinds)
+        return reduced_cycles(unit, kinds[:until], read, width, kinds[until:], results, width)
 
     def _contraction_cycles(self, product: Product, boxes: Boxes) -> int:
         work, core = self.work, self.spec.tensor_core

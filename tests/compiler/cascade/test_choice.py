@@ -122,7 +122,7 @@ def test_the_text_of_a_recipe_says_its_cascades() -> None:
     said = [line for line in lines if line.startswith("cascade")]
     assert said[0] == (
         'cascade axis 2 stripe 4 of in0.quantize, "relayout.in0.i8.nc1hwc2/16", conv_0, conv_2, '
-        "conv_4"
+        "conv_4, conv_6"
     )
     assert any(line.startswith("note") and "cascades" in line for line in lines)
 
