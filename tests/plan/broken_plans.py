@@ -36,6 +36,7 @@ from tests.plan.edited_plans import (
     ghost,
     limited,
     moved_rows,
+    over_itself,
     rebuffer,
     rekernel,
     restrided,
@@ -232,6 +233,8 @@ BROKEN: dict[str, list[Callable[[], Plan | Case]]] = {
     "in_place": [
         shifted_copy,
         doubled_output,
+        lambda: over_itself(Kind.SOFTMAX, {"axis": 3}),
+        lambda: over_itself(Kind.SIGMOID, {}, address=0x4010),
     ],
     "unwritten": [
         lambda: change(1, reads=(rows(X_DDR, 0, 4),), writes=(rows(SLOT0, 0, 4),)),

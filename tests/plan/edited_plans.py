@@ -11,10 +11,14 @@ from stages.plan.instructions import (
     Binding,
     Buffer,
     Instruction,
+    Kernel,
     Opcode,
     Plan,
 )
 from stages.recipe.decisions import Lifetime
+from stages.recipe.graph import Attribute, Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import DType, TensorType
 from tests.plan.sample_plan import (
     NHWC,
     OUT_DDR,
@@ -195,3 +199,26 @@ def doubled_output() -> Plan:
     program = list(plan.instructions)
     program[HOST] = replace(program[HOST], writes=(OUT_DDR, OUT_DDR))
     return replace(plan, instructions=tuple(program))
+
+
+def over_itself(kind: Kind, attributes: dict[str, Attribute], **moved: int) -> Plan:
+    """At the end the vector unit reads a buffer of its own and writes the result over it; `moved`:
+    where the result lies instead."""
+    whole = region(SRAM, 0x4000, (1, 8, 8, 8), NHWC)
+    tensor = TensorType(DType.F16, whole.shape)
+    kernel = Kernel(
+        "over", ("a",), ("b",), (Operator("over", kind, ("a",), ("b",), attributes),),
+        {"a": tensor, "b": tensor},
+    )  # fmt: skip
+    step = Instruction(
+        Opcode.VECTOR,
+        "vector",
+        "over",
+        (whole,),
+        (replace(whole, **moved),),  # type: ignore[arg-type]
+        kernel=len(legal_plan().kernels),
+    )
+    bring = copy("dma0", X_DDR, whole)
+    plan = append(bring, signal("dma0", 9), wait("vector", 9), step)
+    buffer = Buffer("over", SRAM, 0x4000, whole.size_bytes + 64, Lifetime.SCOPED, 26, 30)
+    return replace(plan, kernels=(*plan.kernels, kernel), buffers=(*plan.buffers, buffer))

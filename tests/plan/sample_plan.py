@@ -46,7 +46,7 @@ from stages.tensors import (
 NHWC = Layout(LayoutKind.NHWC)
 FLOATS = frozenset({DType.F16, DType.F32})
 TENSOR_CORE_KINDS = ("conv", "matmul")
-VECTOR_KINDS = ("sigmoid", "relu", "gather", "add")
+VECTOR_KINDS = ("sigmoid", "relu", "gather", "add", "softmax")
 
 
 def small_spec() -> HardwareSpec:

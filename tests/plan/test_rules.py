@@ -28,6 +28,7 @@ from tests.plan.edited_plans import (
     copy,
     ghost,
     limited,
+    over_itself,
     restrided,
     signal,
     tc,
@@ -50,6 +51,7 @@ def test_what_is_read_may_repeat() -> None:
 def test_the_legal_plans_break_no_rule() -> None:
     assert check_plan(legal_plan(), small_spec()) == ()
     assert check_plan(large_plan(3, 5), small_spec()) == ()
+    assert check_plan(over_itself(Kind.SIGMOID, {}), small_spec()) == ()
 
 
 def test_every_rule_is_broken_here() -> None:

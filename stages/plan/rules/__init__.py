@@ -13,8 +13,9 @@ from stages.plan.rules.contents import constants, unwritten
 from stages.plan.rules.engines import limits, operands, queue, reach, target, transfer
 from stages.plan.rules.events import deadlock, event_order, events
 from stages.plan.rules.facts import work_out_facts
+from stages.plan.rules.in_place import in_place
 from stages.plan.rules.kernels import kernel_form, kernel_shapes, kernel_types
-from stages.plan.rules.races import in_place, race
+from stages.plan.rules.races import race
 from stages.plan.rules.violation import Rule, Violation, rule_name
 
 __all__ = ["RULES", "Rule", "Violation", "check_plan", "rule_name"]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.plan.instructions import Region
 from stages.plan.rules.boxes import box_of, boxes_overlap
 from stages.plan.rules.facts import Accesses, Facts
 from stages.plan.rules.order import Order
@@ -44,50 +43,15 @@ def race(facts: Facts) -> Findings:
             int(min(accesses.stop[earlier], accesses.stop[later])),
         )
         yield Finding(
-            f"instruction {one} on {rows[one].queue} {_verb(accesses, earlier)} and instruction "
-            f"{other} on {rows[other].queue} {_verb(accesses, later)}; they share bytes of "
+            f"instruction {one} on {rows[one].queue} {verb(accesses, earlier)} and instruction "
+            f"{other} on {rows[other].queue} {verb(accesses, later)}; they share bytes of "
             f"{shared} and nothing puts them in order",
             f"signal an event behind instruction {one} and await it before instruction {other}",
             other,
         )
 
 
-def in_place(facts: Facts) -> Findings:
-    """An instruction that writes over what it reads takes its place exactly.
-
-    Engines stream: a result may be stored before a later part of an operand is loaded. A region
-    written shares no byte with one that the same instruction reads, unless the two are the same
-    bytes in the same order, as those of an accumulator are; and no two regions written share any.
-
-    Cure: write to a buffer of its own.
-    """
-    accesses = facts.accesses
-    for one, other in _touching(accesses):
-        first, second = accesses.regions[one], accesses.regions[other]
-        replaces = not accesses.writes[one] and _streamed(first) == _streamed(second)
-        if not replaces and boxes_overlap(box_of(first), box_of(second)):
-            index = int(accesses.instruction[one])
-            yield Finding(
-                f"instruction {index} {_verb(accesses, one)} and {_verb(accesses, other)}, which "
-                "share bytes",
-                "write to a buffer of its own",
-                index,
-            )
-
-
-def _touching(accesses: Accesses) -> Iterator[tuple[int, int]]:
-    """Numbers of accesses of one instruction, the second a write, whose bounding ranges meet."""
-    count = len(accesses.regions)
-    for distance in range(1, count):
-        one, other = np.arange(count - distance), np.arange(distance, count)
-        same = accesses.instruction[one] == accesses.instruction[other]
-        if not same.any():
-            return
-        hit = same & accesses.writes[other] & _ranges_meet(accesses, one, other)
-        yield from zip(one[hit].tolist(), other[hit].tolist(), strict=True)
-
-
-def _ranges_meet(accesses: Accesses, one: Numbers, other: Numbers) -> NDArray[np.bool_]:
+def ranges_meet(accesses: Accesses, one: Numbers, other: Numbers) -> NDArray[np.bool_]:
     """Whether bounding ranges have bytes of one memory in common."""
     same: NDArray[np.bool_] = accesses.memory[one] == accesses.memory[other]
     starts, stops = accesses.start, accesses.stop
@@ -95,13 +59,8 @@ def _ranges_meet(accesses: Accesses, one: Numbers, other: Numbers) -> NDArray[np
     return same & meet
 
 
-def _streamed(region: Region) -> tuple[object, ...]:
-    """Equal for regions of the same bytes in the same order."""
-    size = region.dtype.size_bytes
-    return region.memory, region.address, size, region.physical_shape, region.strides
-
-
-def _verb(accesses: Accesses, access: int) -> str:
+def verb(accesses: Accesses, access: int) -> str:
+    """What an access does, as findings say it."""
     word = "writes" if accesses.writes[access] else "reads"
     return f"{word} {say_region(accesses.regions[access])}"
 
@@ -110,7 +69,7 @@ def _conflicts(accesses: Accesses, order: Order) -> Iterator[tuple[int, int]]:
     """Numbers of accesses that conflict and aren't ordered."""
     verdicts: dict[tuple[Form, Form, int], bool] = {}
     for one, other in _unordered(accesses, order):
-        hit = (accesses.writes[one] | accesses.writes[other]) & _ranges_meet(accesses, one, other)
+        hit = (accesses.writes[one] | accesses.writes[other]) & ranges_meet(accesses, one, other)
         for earlier, later in zip(one[hit].tolist(), other[hit].tolist(), strict=True):
             first, second = accesses.regions[earlier], accesses.regions[later]
             key = (form_of(first), form_of(second), second.address - first.address)
