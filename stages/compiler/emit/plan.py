@@ -17,7 +17,7 @@ from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.lifetimes import view_operators
 from stages.compiler.memory.slots import PlacedCascade, Slots
-from stages.compiler.schedule.reorder import scheduled
+from stages.compiler.schedule.reorder import Weaving, scheduled
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
 from stages.compiler.tiling.workload import Boxes, Workload
@@ -37,6 +37,7 @@ class PlanEmitter:
     draft: Draft
     memory: Memory
     spec: HardwareSpec
+    weaving: Weaving = Weaving.OFF
     program: Program = field(init=False)
     packings: list[Packing] = field(default_factory=list)
     constants: list[Binding] = field(default_factory=list)
@@ -228,7 +229,7 @@ class PlanEmitter:
 
     def _finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Plan:
         queues = _queues(self.spec)
-        done = scheduled(self.program, self.constants, queues, self.spec)
+        done = scheduled(self.program, self.constants, queues, self.spec, self.weaving)
         instructions = synchronized(done.written, done.predecessors, queues)
         return Plan(
             hardware=self.spec.name,

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.schedule.clock import Clock, clock_of
-from stages.compiler.schedule.compact import compacted
-from stages.compiler.schedule.dependencies import Dependencies, dependencies
+from stages.compiler.schedule.compact import compacted, ended
+from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
 from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
+from stages.compiler.schedule.permute import permuted, reordered
+from stages.compiler.schedule.weave import Freedom, woven_order
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
 
 _TRIES = 8
 """Schedules that are begun before all slots are pinned, at most."""
+
+
+class Weaving(Enum):
+    """Whether compute keeps the order of the groups, or may be woven where that is faster."""
+
+    OFF = "off"
+    ON = "on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +35,27 @@ class Scheduled:
     predecessors: list[list[int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A program in some order, what it must keep, and how a list schedule runs it."""
+
+    written: list[Written]
+    found: Dependencies
+    clock: Clock
+    ordering: Ordering
+
+    @property
+    def cycles(self) -> int:
+        """When its last instruction ends."""
+        return ended(self.ordering, self.clock)
+
+
 def scheduled(
-    program: Program, constants: Sequence[Binding], queues: Sequence[str], spec: HardwareSpec
+    program: Program,
+    constants: Sequence[Binding],
+    queues: Sequence[str],
+    spec: HardwareSpec,
+    weaving: Weaving = Weaving.OFF,
 ) -> Scheduled:
     """The program in the order of a list schedule.
 
@@ -36,9 +65,27 @@ def scheduled(
     written = program.written
     found = dependencies(written)
     instructions = [item.instruction for item in written]
-    first = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
-    ordering = _ordered(written, found, first, spec)
-    return _rewritten(written, found, compacted(found, ordering, first, spec))
+    clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
+    best = _Program(written, found, clock, _ordered(written, found, clock, spec))
+    if weaving is Weaving.ON:
+        best = min([best, *_woven(written, clock, spec)], key=lambda item: item.cycles)
+    ordering = compacted(best.found, best.ordering, best.clock, spec)
+    return _rewritten(best.written, best.found, ordering)
+
+
+def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Program]:
+    """The program with its groups woven together, in every way that finds room."""
+    every = dependencies(written, Reach.ALL)
+    programs = []
+    for freedom in Freedom:
+        order = woven_order(written, every, clock, freedom)
+        found, ours = permuted(every, order), reordered(clock, order)
+        try:
+            ordering = Scheduler(found, ours.fresh(), spec, frozenset()).run()
+        except Stuck:
+            continue
+        programs.append(_Program([written[number] for number in order], found, ours, ordering))
+    return programs
 
 
 def _ordered(
