@@ -14,4 +14,5 @@ class Interleaving(StrEnum):
     LOADS = "off"
     """Layers keep their order, and what they load runs ahead as far as the memory lets it."""
     CASCADES = "on"
-    """Besides, several layers may take turns, stripe by stripe, where the whole plan gains."""
+    """Besides, several layers may take turns, stripe by stripe or woven step by step, where the
+    whole plan gains."""

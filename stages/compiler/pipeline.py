@@ -177,7 +177,7 @@ def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) ->
         CompileError: no recipe for this device exists; the message says why.
     """
     # Not needed where decisions are reused: memory, tiles, cascades, emission.
-    from stages.compiler.cascade.strategy import plan_layers
+    from stages.compiler.plans import plan_layers
 
     progress = decide(progress, steps, spec)
     planned = plan_layers(progress.draft, spec, progress.interleaving)

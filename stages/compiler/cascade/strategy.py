@@ -16,15 +16,12 @@ from stages.compiler.cascade.replay import replayed
 from stages.compiler.cascade.weighing import Outcome, note
 from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
-from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.memory.cascades import NoRoomError
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.costs import submission_cycles
 from stages.plan.ddr_traffic import ddr_bytes
-from stages.plan.instructions import Plan
-from stages.plan.packing import Packing
 from stages.plan.timing import plan_cycles
 
 _TRIES = 4
@@ -32,31 +29,6 @@ _TRIES = 4
 _CLEAR = 0.9
 """Of the price layer by layer: prices were never so far off the timed instructions."""
 Solved = tuple[Draft, Memory]
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A draft with its memory decisions, its plan, and what the constants of that are made of."""
-
-    draft: Draft
-    memory: Memory
-    plan: Plan
-    packings: tuple[Packing, ...]
-
-
-def plan_layers(draft: Draft, spec: HardwareSpec, interleaving: Interleaving) -> Planned:
-    """The plan of a draft whose groups are final.
-
-    Raises:
-        DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
-    """
-    assignment = Assignment(draft, spec)
-    solved = assignment.run()
-    if interleaving is Interleaving.CASCADES:
-        solved = Trial(assignment, solved).run()
-    final, memory = solved
-    plan, packings = PlanEmitter(final, memory, spec, interleaving).emit()
-    return Planned(final, memory, plan, packings)
 
 
 @dataclass(slots=True)

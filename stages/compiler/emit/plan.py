@@ -14,11 +14,10 @@ from stages.compiler.emit.regions import bytes_region, whole_region
 from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter
 from stages.compiler.emit.views import view_region
-from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.lifetimes import view_operators
 from stages.compiler.memory.slots import PlacedCascade, Slots
-from stages.compiler.schedule.reorder import scheduled
+from stages.compiler.schedule.reorder import Order, scheduled
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
 from stages.compiler.tiling.workload import Boxes, Workload
@@ -38,7 +37,7 @@ class PlanEmitter:
     draft: Draft
     memory: Memory
     spec: HardwareSpec
-    interleaving: Interleaving = Interleaving.CASCADES
+    order: Order = Order.GROUPS
     program: Program = field(init=False)
     packings: list[Packing] = field(default_factory=list)
     constants: list[Binding] = field(default_factory=list)
@@ -231,7 +230,7 @@ class PlanEmitter:
 
     def _finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Plan:
         queues = _queues(self.spec)
-        done = scheduled(self.program, self.constants, queues, self.spec, self.interleaving)
+        done = scheduled(self.program, self.constants, queues, self.spec, self.order)
         instructions = synchronized(done.written, done.predecessors, queues)
         return Plan(
             hardware=self.spec.name,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
 from stages.compiler.memory.cascades import NoRoomError, cascade_tile, place_cascade, widened
+from stages.compiler.memory.ddr import Residency, allocation, ddr_allocations
 from stages.compiler.memory.in_place import (
     alive_bytes,
     heirs,
@@ -19,8 +20,6 @@ from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import (
     Arena,
     Placed,
-    Request,
-    place_low,
     place_within,
 )
 from stages.compiler.memory.residency import choose_residents
@@ -35,11 +34,10 @@ from stages.compiler.tiling.search import (
 )
 from stages.compiler.tiling.weighing import weighed_tile
 from stages.compiler.tiling.workload import Workload, work_signature, workload
-from stages.errors import DoesNotFitError
 from stages.hardware.cost import transfer_cost
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
-from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
+from stages.recipe.decisions import Engine, Lifetime, Tile
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Operator
 
@@ -72,6 +70,7 @@ class Assignment:
     spec: HardwareSpec
     cascades: tuple[Striped, ...] = ()
     kept: frozenset[str] = frozenset()
+    residency: Residency = Residency.CHOSEN
     works: dict[int, Workload] = field(default_factory=dict)
     memo: dict[object, Priced | None] = field(default_factory=dict)
     searches: dict[object, Search] = field(default_factory=dict)
@@ -85,6 +84,10 @@ class Assignment:
         """The same draft with some of its groups in cascades, among these residents: what was
         searched isn't searched again."""
         return replace(self, cascades=cascades, kept=kept)
+
+    def streaming(self) -> Assignment:
+        """The same draft with all values in the DDR: what was searched isn't searched again."""
+        return replace(self, residency=Residency.STREAMING)
 
     def run(self) -> tuple[Draft, Memory]:
         """The draft with tiles and allocations, and where its tiles lie.
@@ -104,7 +107,9 @@ class Assignment:
         if self.cascades:
             stores = widened(stores, self.cascades)
         self.taken = heirs(self.works, stores, roots, self.cascades)
-        if self.cascades:
+        if self.residency is Residency.STREAMING:
+            resident: dict[str, Storage] = {}
+        elif self.cascades:
             resident = {root: item for root, item in stores.items() if root in self.kept}
         else:
             resident = self._choose_residents(stores, roots)
@@ -282,17 +287,21 @@ class Assignment:
             for number, group in enumerate(self.draft.recipe.groups)
         )
         allocations = {
-            root: _allocation(placed, SRAM, Lifetime.SCOPED)
+            root: allocation(placed, SRAM, Lifetime.SCOPED)
             for root, placed in solution.residents.items()
         }
         allocations |= {
-            value: _allocation(placed, SRAM, Lifetime.EPHEMERAL)
+            value: allocation(placed, SRAM, Lifetime.EPHEMERAL)
             for item in solution.cascades
             for value, placed in item.buffers.items()
             if value in item.striped.chain.held
         }
-        allocations |= self._ddr_allocations(
-            [item for item in stores.values() if item.root not in solution.residents], roots
+        allocations |= ddr_allocations(
+            self.draft,
+            [item for item in stores.values() if item.root not in solution.residents],
+            roots,
+            self.spec,
+            self.residency,
         )
         ordered = {
             value: allocations[roots[value]]
@@ -320,34 +329,6 @@ class Assignment:
         explained = replace(self.draft, recipe=recipe).with_weighed(solution.weighed.values())
         return explained, memory
 
-    def _ddr_allocations(
-        self, stores: Iterable[Storage], roots: Mapping[str, str]
-    ) -> dict[str, Allocation]:
-        ddr = self.spec.ddr
-        arena = Arena(ddr.reserved_bytes, ddr.size_bytes, placement_alignment(ddr))
-        graph = self.draft.graph
-        ends = {roots[value] for value in (*graph.inputs, *graph.outputs)}
-        count = len(self.draft.recipe.groups)
-        requests = {}
-        for item in stores:
-            whole = item.root in ends
-            start, stop = (0, max(count, 1)) if whole else (item.start, item.stop)
-            requests[item.root] = Request(item.root, item.size_bytes, start, stop)
-        request = place_low(arena, list(requests.values()))
-        if request is not None:
-            raise DoesNotFitError(
-                f"value %{request.name}: {request.size_bytes} B find no place in the "
-                f"{ddr.size_bytes} B of ddr at group {request.start}",
-                where=f"groups [{request.start}, {request.stop})",
-                hint="raise `memory.ddr.size` in the hardware spec, or lower the batch",
-            )
-        found = {}
-        for placed in arena.placed:
-            name = placed.request.name
-            lifetime = Lifetime.LONG_LIVED if name in ends else Lifetime.SCOPED
-            found[name] = _allocation(placed, DDR, lifetime)
-        return found
-
     def _capacity(self) -> int:
         return self.spec.sram.usable_bytes
 
@@ -370,10 +351,3 @@ def _worth(item: Storage) -> tuple[float, int, str]:
     """Traffic saved for each group that a resident blocks; larger is better."""
     saved = 1 + len(item.readers)
     return saved / (item.stop - item.start), -item.size_bytes, item.root
-
-
-def _allocation(placed: Placed, memory: str, lifetime: Lifetime) -> Allocation:
-    request = placed.request
-    return Allocation(
-        memory, placed.address, request.size_bytes, lifetime, request.start, request.stop
-    )

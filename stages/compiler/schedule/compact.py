@@ -70,6 +70,11 @@ def compacted(
     return moved if _timed(moved, clock).last <= times.last else ordering
 
 
+def ended(ordering: Ordering, clock: Clock) -> int:
+    """When the last instruction of an ordering ends."""
+    return _timed(ordering, clock).last
+
+
 def _patient(buffer: Buffer, free: int, times: _Times) -> Buffer:
     """A buffer that lives until what starts next starts at `free` or later."""
     return replace(buffer, upper=max(buffer.upper, bisect_left(times.starts, free)))

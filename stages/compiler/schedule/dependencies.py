@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from stages.compiler.emit.program import Place, Written
 from stages.compiler.schedule.overlap import Footprint, footprint, may_share
@@ -27,6 +27,14 @@ class Lane(IntEnum):
     STORE = 3
     MOVE = 4
     LOAD = 5
+
+
+class Reach(Enum):
+    """Which dependencies are found: those that are needed while each lane keeps its order, or all
+    of them, so that any order that keeps them has the program's meaning."""
+
+    LANES = "lanes"
+    ALL = "all"
 
 
 LANES = {"tensor_core": Lane.TENSOR_CORE, "vector": Lane.VECTOR, "host": Lane.HOST}
@@ -90,13 +98,14 @@ class _Touches:
     reads: dict[Lane, list[tuple[int, Footprint]]] = field(default_factory=dict)
 
 
-def dependencies(program: Sequence[Written]) -> Dependencies:
+def dependencies(program: Sequence[Written], reach: Reach = Reach.LANES) -> Dependencies:
     """The dependencies of a program whose instructions stand in an order that has its meaning."""
-    return _Finder().run(program)
+    return _Finder(reach).run(program)
 
 
 @dataclass(slots=True)
 class _Finder:
+    reach: Reach
     buffers: list[BufferUse] = field(default_factory=list)
     current: dict[str, int] = field(default_factory=dict)
     was_read: set[str] = field(default_factory=set)
@@ -114,12 +123,12 @@ class _Finder:
             marks = [self._mark(buffer, region) for buffer, region in pairs]
             for buffer, mark in zip(reading, marks, strict=True):
                 if buffer >= 0:
-                    _collect(found, self.touches[buffer].writes, mark)
+                    self._collect(found, self.touches[buffer].writes, mark)
             for buffer, region in zip(writing, item.instruction.writes, strict=True):
                 mark = self._mark(buffer, region)
                 touched = self.touches[buffer]
-                _collect(found, touched.writes, mark)
-                _collect(found, touched.reads, mark)
+                self._collect(found, touched.writes, mark)
+                self._collect(found, touched.reads, mark)
                 touched.writes.setdefault(lane, []).append((number, mark))
                 self._note(buffer, number, mark)
                 if not (writers := self.buffers[buffer].writers) or writers[-1] != number:
@@ -136,6 +145,22 @@ class _Finder:
             predecessors.append(list(found))
             buffers_of.append(touching)
         return Dependencies(lanes, predecessors, buffers_of, self.buffers)
+
+    def _collect(
+        self,
+        found: dict[int, None],
+        touched: dict[Lane, list[tuple[int, Footprint]]],
+        mark: Footprint,
+    ) -> None:
+        """Add the last access of each lane that may share a byte; all of them where a lane's
+        instructions may overtake each other."""
+        every = self.reach is Reach.ALL
+        for lane, accesses in touched.items():
+            for number, other in reversed(accesses):
+                if may_share(mark, other):
+                    found[number] = None
+                    if lane is not Lane.LOAD and not every:
+                        break
 
     def _read_buffer(self, place: Place) -> int:
         if place.lifetime is Lifetime.WEIGHTS:
@@ -176,19 +201,6 @@ class _Finder:
             use.first = number
         use.last = number
         use.size_bytes = max(use.size_bytes, mark.stop - use.place.address)
-
-
-def _collect(
-    found: dict[int, None], touched: dict[Lane, list[tuple[int, Footprint]]], mark: Footprint
-) -> None:
-    """Add the last access of each lane that may share a byte; all of them where a lane's
-    instructions may overtake each other."""
-    for lane, accesses in touched.items():
-        for number, other in reversed(accesses):
-            if may_share(mark, other):
-                found[number] = None
-                if lane is not Lane.LOAD:
-                    break
 
 
 def _lane(item: Written) -> Lane:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
-from stages.compiler.interleaving import Interleaving
 from stages.compiler.schedule.clock import Clock, clock_of
-from stages.compiler.schedule.compact import compacted
-from stages.compiler.schedule.dependencies import Dependencies, dependencies
+from stages.compiler.schedule.compact import compacted, ended
+from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
 from stages.compiler.schedule.layer_by_layer import layer_by_layer
 from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
+from stages.compiler.schedule.permute import permuted, reordered
+from stages.compiler.schedule.weave import Freedom, woven_order
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
 
 _TRIES = 8
 """Schedules that are begun before all slots are pinned, at most."""
+
+
+class Order(Enum):
+    """How much of the emitted order is kept: groups wait for each other, their compute keeps the
+    order of the groups, or it is woven where that is faster."""
+
+    LAYERS = "layers"
+    GROUPS = "groups"
+    WOVEN = "woven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +38,59 @@ class Scheduled:
     predecessors: list[list[int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A program in some order, what it must keep, and how a list schedule runs it."""
+
+    written: list[Written]
+    found: Dependencies
+    clock: Clock
+    ordering: Ordering
+
+    @property
+    def cycles(self) -> int:
+        """When its last instruction ends."""
+        return ended(self.ordering, self.clock)
+
+
 def scheduled(
     program: Program,
     constants: Sequence[Binding],
     queues: Sequence[str],
     spec: HardwareSpec,
-    interleaving: Interleaving = Interleaving.CASCADES,
+    order: Order = Order.GROUPS,
 ) -> Scheduled:
-    """The program in the order of a list schedule; layer by layer where nothing may interleave.
+    """The program in the order of a list schedule.
 
     Where free bytes lie so scattered that a buffer finds no place, the slots of its stretch of the
     program are pinned to the addresses that they were emitted with, which are known to fit.
     """
     written = program.written
     found = dependencies(written)
-    if interleaving is Interleaving.NOTHING:
+    if order is Order.LAYERS:
         found = layer_by_layer(found, written)
     instructions = [item.instruction for item in written]
-    first = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
-    ordering = _ordered(written, found, first, spec)
-    return _rewritten(written, found, compacted(found, ordering, first, spec))
+    clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
+    best = _Program(written, found, clock, _ordered(written, found, clock, spec))
+    if order is Order.WOVEN:
+        best = min([best, *_woven(written, clock, spec)], key=lambda item: item.cycles)
+    ordering = compacted(best.found, best.ordering, best.clock, spec)
+    return _rewritten(best.written, best.found, ordering)
+
+
+def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Program]:
+    """The program with its groups woven together, in every way that finds room."""
+    every = dependencies(written, Reach.ALL)
+    programs = []
+    for freedom in Freedom:
+        order = woven_order(written, every, clock, freedom)
+        found, ours = permuted(every, order), reordered(clock, order)
+        try:
+            ordering = Scheduler(found, ours.fresh(), spec, frozenset()).run()
+        except Stuck:
+            continue
+        programs.append(_Program([written[number] for number in order], found, ours, ordering))
+    return programs
 
 
 def _ordered(

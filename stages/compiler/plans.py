@@ -1,0 +1,104 @@
+"""The plan of a draft whose groups are final: the best of the ways in which it can be made.
+
+Values that stay in the SRAM save transfers, but each holds its bytes from the group that makes it
+to the last that reads it, and so keeps groups apart. Where the tensor core and the vector unit take
+turns, it can be faster to let values pass through the DDR tile by tile and to weave the groups
+together. Both are emitted, and the device's own timing says which is better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stages.compiler.cascade.strategy import Trial
+from stages.compiler.draft import Draft
+from stages.compiler.emit.plan import PlanEmitter
+from stages.compiler.interleaving import Interleaving
+from stages.compiler.memory.assign import Assignment, Memory
+from stages.compiler.schedule.reorder import Order
+from stages.errors import DoesNotFitError
+from stages.hardware.spec import HardwareSpec, SyncMode
+from stages.plan.costs import Role, instruction_costs, submission_cycles
+from stages.plan.instructions import Plan
+from stages.plan.packing import Packing
+from stages.plan.timing import plan_cycles
+from stages.recipe.explanation import Alternative, Weighed
+
+_SHARE = 16
+"""One part in so many of a plan's time: with less than that to gain nothing is woven."""
+_BY_GROUPS, _WOVEN = "group by group", "woven"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A draft with its memory decisions, its plan, and what the constants of that are made of."""
+
+    draft: Draft
+    memory: Memory
+    plan: Plan
+    packings: tuple[Packing, ...]
+
+
+def plan_layers(draft: Draft, spec: HardwareSpec, interleaving: Interleaving) -> Planned:
+    """The plan of a draft whose groups are final.
+
+    Raises:
+        DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
+    """
+    assignment = Assignment(draft, spec)
+    solved = assignment.run()
+    if interleaving is Interleaving.CASCADES:
+        solved = Trial(assignment, solved).run()
+    order = Order.LAYERS if interleaving is Interleaving.NOTHING else Order.GROUPS
+    planned = _emitted(*solved, spec, order)
+    if interleaving is not Interleaving.CASCADES or not engines_take_turns(planned.plan, spec):
+        return planned
+    return _better(planned, assignment, spec)
+
+
+def engines_take_turns(plan: Plan, spec: HardwareSpec) -> bool:
+    """Whether a plan could be much faster if its tensor core and its vector unit worked at the same
+    time, and nothing else bounds it."""
+    costs = instruction_costs(plan, spec)
+    busy = dict.fromkeys(plan.queues, 0)
+    port = 0
+    columns = zip(costs.roles, costs.queues, costs.cycles, costs.port, strict=True)
+    for role, queue, cycles, moved in columns:
+        if role is not Role.SIGNAL and role is not Role.WAIT:
+            busy[plan.queues[queue]] += cycles
+            port += moved
+    host = busy.pop("host", 0)
+    taken = plan_cycles(plan, spec) - submission_cycles(plan, spec) - host
+    idle = taken - max(*busy.values(), port)
+    gain = min(idle, busy["tensor_core"], busy["vector"])
+    return spec.driver.sync_mode is not SyncMode.STRICT and gain * _SHARE > taken
+
+
+def _better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Planned:
+    """The plan as it is, or woven where that is faster."""
+    try:
+        woven = _emitted(*assignment.streaming().run(), spec, Order.WOVEN)
+    except DoesNotFitError:
+        return planned
+    cycles = {
+        _BY_GROUPS: plan_cycles(planned.plan, spec),
+        _WOVEN: plan_cycles(woven.plan, spec),
+    }
+    chosen = _WOVEN if cycles[_WOVEN] < cycles[_BY_GROUPS] else _BY_GROUPS
+    weighed = Weighed(
+        "",
+        "order",
+        (
+            Alternative(_BY_GROUPS, cycles[_BY_GROUPS], "values may stay in the SRAM"),
+            Alternative(_WOVEN, cycles[_WOVEN], "values pass through the DDR"),
+        ),
+        chosen,
+        "both plans were made and timed",
+    )
+    best = woven if chosen == _WOVEN else planned
+    return replace(best, draft=best.draft.with_weighed([weighed]))
+
+
+def _emitted(draft: Draft, memory: Memory, spec: HardwareSpec, order: Order) -> Planned:
+    plan, packings = PlanEmitter(draft, memory, spec, order).emit()
+    return Planned(draft, memory, plan, packings)
