@@ -17,11 +17,12 @@ from stages.device.stalls import attribute
 from stages.errors import CompileError
 from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.load import load_spec
-from stages.hardware.spec import HardwareSpec
+from stages.hardware.spec import Cache, HardwareSpec, WeightCache
 from stages.package import Manifest, Package
 from stages.plan.costs import instruction_costs
 from stages.plan.timing import plan_cycles, simulate
 from stages.recipe.onnx_import import import_model
+from tests.compiler.campaign import device_of, model_of
 
 SPECS = sorted((Path(__file__).resolve().parents[2] / "hardware_specs").glob("*.yaml"))
 SPECS = [path for path in SPECS if not path.name.endswith(".overlay.yaml")]
@@ -58,6 +59,22 @@ def test_the_estimate_is_the_devices_time(name: str, path: Path) -> None:
     graph, constants = import_model(COMMITTED[name]())
     try:
         compiled = compile_graph(graph, constants, spec)
+    except CompileError as refused:
+        pytest.skip(str(refused))
+    assert_estimate_holds(compiled, spec)
+
+
+L2 = Cache(16_384, 64, 4, 8 * 10**9, 6 * 10**9, 20, 10)
+KEPT = WeightCache(4_096, 8 * 10**9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_estimate_is_the_devices_time_for_any_model_on_any_device(seed: int) -> None:
+    """Random models, each on a random device: caches, strict drivers, channels and host calls."""
+    spec = device_of(seed, "random")
+    spec = replace(spec, l2=L2 if seed % 2 else None, weight_cache=KEPT if seed % 3 else None)
+    try:
+        compiled = compile_graph(*import_model(model_of(seed).model), spec)
     except CompileError as refused:
         pytest.skip(str(refused))
     assert_estimate_holds(compiled, spec)
