@@ -97,8 +97,8 @@ def compile_model(
     """Compile the model of a normalised folder, and write its package, whole or not at all.
 
     The quantisation file is `quantization`, or else the one in the folder, where there is one. The
-    package is the same whether or not decisions were found to use again. `interleaving`: whether
-    groups may run in cascades; `lora`: whether low-rank branches become part of weights.
+    package is the same whether or not decisions were found to use again. `interleaving`: what may
+    run across layers, cascades for one; `lora`: whether low-rank branches become part of weights.
 
     Raises:
         InputError: the folder holds no normalised model, the quantisation file or the inputs that

@@ -16,6 +16,7 @@ from flows.calibrating.subjects import SubjectFinder
 from flows.project.places import Project
 from stages.calibration.fit import FitOptions
 from stages.calibration.measurements import read_measurements
+from stages.calibration.plans import Way
 from stages.calibration.predict import predict
 from stages.errors import InputError, Outcome
 from stages.hardware.load import load_spec
@@ -149,7 +150,7 @@ def test_the_page_of_a_chip_and_what_it_leaves_out(measured: Path, tmp_path: Pat
     (root / "measurements" / "npu_tiny-other.csv").write_text(judged, encoding="utf-8")
 
     (tables,) = read_tables(root / "measurements")
-    chip = assess_chip(tables, Project(root), 1, FitOptions(starts=1))
+    chip = assess_chip(tables, Project(root), 1, FitOptions(starts=1), list(Way))
     assert chip.fit is None  # three rows, and five parameters
     assert [item.row.model for item in chip.rows] == list(MODELS)
     reasons = {item.row.model: item.reason for item in chip.left_out}
@@ -160,4 +161,5 @@ def test_the_page_of_a_chip_and_what_it_leaves_out(measured: Path, tmp_path: Pat
     page = write_page([chip], ["chip_without_spec"], root / "docs").read_text(encoding="utf-8")
     assert "### Judged only: `npu_tiny-other`" in page
     assert "nobodys_net (int8)" in page
+    assert all(item.own_ns for item in chip.rows)
     assert (root / "docs" / "device_accuracy" / "npu_tiny.svg").is_file()
