@@ -16,7 +16,7 @@ from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
 
 LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""
-_LAPS = (1, 2, 4, 8, None)
+_LAPS = (1, 2, 4, None)
 MOST_ROUNDS = 128
 """Rounds of a cascade, at most: each is instructions to issue, store and check."""
 KEPT = 4

@@ -235,14 +235,14 @@ class _Walk:
     def _buffered(self, most: int, prices: GroupPrices) -> int:
         """Give a result its buffer; returns the rows that are made in a round, on average.
 
-        Laps spare halos. What is read without one needs room for another round only where its
-        reader is another engine, which may then still read while it is made.
+        Laps spare halos, and let another engine read while rows are made. What is read without a
+        halo by the engine that makes it needs room for one round.
         """
         value, extent, rounds = prices.work.result, prices.extent, self.rounds
         laps = self.laps
         drawn = self.drawn.get(value)
-        if drawn is not None and laps != 1:
-            laps = 1 if self.engines[value] == {prices.work.group.engine} else 2
+        if drawn is not None and self.engines[value] == {prices.work.group.engine}:
+            laps = 1
         more = extent if laps is None else -(-(laps - 1) * extent // rounds)
         capacity = min(extent, most + more)
         self.wanted[value] = capacity
