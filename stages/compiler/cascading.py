@@ -1,4 +1,4 @@
-"""Whether the compiler may run groups in cascades: an option of a compile."""
+"""Whether the compiler may run groups in cascades, or woven: an option of a compile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from enum import StrEnum
 
 
 class Cascading(StrEnum):
-    """Layer by layer, as vendors' compilers work, or in cascades where the whole plan gains."""
+    """Layer by layer, as vendors' compilers work, or in cascades or woven together
+    where the whole plan gains."""
 
     ON = "on"
     OFF = "off"

@@ -49,10 +49,10 @@ def plan_layers(draft: Draft, spec: HardwareSpec, cascading: Cascading) -> Plann
     solved = assignment.run()
     if cascading is Cascading.ON:
         solved = Trial(assignment, solved).run()
-    planned = _emitted(*solved, spec, Weaving.OFF)
-    if not engines_take_turns(planned.plan, spec):
+    planned = emitted(*solved, spec, Weaving.OFF)
+    if cascading is Cascading.OFF or not engines_take_turns(planned.plan, spec):
         return planned
-    return _better(planned, assignment, spec)
+    return better(planned, assignment, spec)
 
 
 def engines_take_turns(plan: Plan, spec: HardwareSpec) -> bool:
@@ -73,10 +73,10 @@ def engines_take_turns(plan: Plan, spec: HardwareSpec) -> bool:
     return spec.driver.sync_mode is not SyncMode.STRICT and gain * _SHARE > taken
 
 
-def _better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Planned:
+def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Planned:
     """The plan as it is, or woven where that is faster."""
     try:
-        woven = _emitted(*assignment.streaming().run(), spec, Weaving.ON)
+        woven = emitted(*assignment.streaming().run(), spec, Weaving.ON)
     except DoesNotFitError:
         return planned
     cycles = {
@@ -98,6 +98,7 @@ def _better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Pla
     return replace(best, draft=best.draft.with_weighed([weighed]))
 
 
-def _emitted(draft: Draft, memory: Memory, spec: HardwareSpec, weaving: Weaving) -> Planned:
+def emitted(draft: Draft, memory: Memory, spec: HardwareSpec, weaving: Weaving) -> Planned:
+    """The plan of a draft with its memory."""
     plan, packings = PlanEmitter(draft, memory, spec, weaving).emit()
     return Planned(draft, memory, plan, packings)

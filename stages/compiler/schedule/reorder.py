@@ -21,7 +21,7 @@ _TRIES = 8
 
 
 class Weaving(Enum):
-    """Whether compute keeps the order of the groups, or may be woven where that is faster."""
+    """Whether compute keeps the order of the groups, or is woven where that finds room."""
 
     OFF = "off"
     ON = "on"
@@ -63,14 +63,18 @@ def scheduled(
     program are pinned to the addresses that they were emitted with, which are known to fit.
     """
     written = program.written
-    found = dependencies(written)
     instructions = [item.instruction for item in written]
     clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
-    best = _Program(written, found, clock, _ordered(written, found, clock, spec))
-    if weaving is Weaving.ON:
-        best = min([best, *_woven(written, clock, spec)], key=lambda item: item.cycles)
+    woven = _woven(written, clock, spec) if weaving is Weaving.ON else []
+    best = min(woven, key=lambda item: item.cycles) if woven else _plain(written, clock, spec)
     ordering = compacted(best.found, best.ordering, best.clock, spec)
     return _rewritten(best.written, best.found, ordering)
+
+
+def _plain(written: list[Written], clock: Clock, spec: HardwareSpec) -> _Program:
+    """The program with compute in the order of the groups."""
+    found = dependencies(written)
+    return _Program(written, found, clock, _ordered(written, found, clock, spec))
 
 
 def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Program]:
