@@ -50,10 +50,10 @@ def plan_layers(draft: Draft, spec: HardwareSpec, interleaving: Interleaving) ->
     if interleaving is Interleaving.CASCADES:
         solved = Trial(assignment, solved).run()
     order = Order.LAYERS if interleaving is Interleaving.NOTHING else Order.GROUPS
-    planned = _emitted(*solved, spec, order)
+    planned = emitted(*solved, spec, order)
     if interleaving is not Interleaving.CASCADES or not engines_take_turns(planned.plan, spec):
         return planned
-    return _better(planned, assignment, spec)
+    return better(planned, assignment, spec)
 
 
 def engines_take_turns(plan: Plan, spec: HardwareSpec) -> bool:
@@ -74,10 +74,10 @@ def engines_take_turns(plan: Plan, spec: HardwareSpec) -> bool:
     return spec.driver.sync_mode is not SyncMode.STRICT and gain * _SHARE > taken
 
 
-def _better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Planned:
+def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Planned:
     """The plan as it is, or woven where that is faster."""
     try:
-        woven = _emitted(*assignment.streaming().run(), spec, Order.WOVEN)
+        woven = emitted(*assignment.streaming().run(), spec, Order.WOVEN)
     except DoesNotFitError:
         return planned
     cycles = {
@@ -99,6 +99,7 @@ def _better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Pla
     return replace(best, draft=best.draft.with_weighed([weighed]))
 
 
-def _emitted(draft: Draft, memory: Memory, spec: HardwareSpec, order: Order) -> Planned:
+def emitted(draft: Draft, memory: Memory, spec: HardwareSpec, order: Order) -> Planned:
+    """The plan of a draft with its memory."""
     plan, packings = PlanEmitter(draft, memory, spec, order).emit()
     return Planned(draft, memory, plan, packings)

@@ -23,7 +23,7 @@ _TRIES = 8
 
 class Order(Enum):
     """How much of the emitted order is kept: groups wait for each other, their compute keeps the
-    order of the groups, or it is woven where that is faster."""
+    order of the groups, or it is woven where that finds room."""
 
     LAYERS = "layers"
     GROUPS = "groups"
@@ -66,16 +66,23 @@ def scheduled(
     program are pinned to the addresses that they were emitted with, which are known to fit.
     """
     written = program.written
+    instructions = [item.instruction for item in written]
+    clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
+    woven = _woven(written, clock, spec) if order is Order.WOVEN else []
+    best = (
+        min(woven, key=lambda item: item.cycles) if woven else _plain(written, clock, spec, order)
+    )
+    ordering = compacted(best.found, best.ordering, best.clock, spec)
+    return _rewritten(best.written, best.found, ordering)
+
+
+def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Order) -> _Program:
+    """The program with compute in the order of the groups, each after the other's end if need
+    be."""
     found = dependencies(written)
     if order is Order.LAYERS:
         found = layer_by_layer(found, written)
-    instructions = [item.instruction for item in written]
-    clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
-    best = _Program(written, found, clock, _ordered(written, found, clock, spec))
-    if order is Order.WOVEN:
-        best = min([best, *_woven(written, clock, spec)], key=lambda item: item.cycles)
-    ordering = compacted(best.found, best.ordering, best.clock, spec)
-    return _rewritten(best.written, best.found, ordering)
+    return _Program(written, found, clock, _ordered(written, found, clock, spec))
 
 
 def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Program]:
