@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -45,6 +44,7 @@ from stages.package import (
 from stages.plan.packing import pack
 from stages.quantizer import Decided, Subject, decide, load_settings
 from stages.recipe.onnx_import import import_model
+from stages.records import dataclass
 from stages.version import COMPILER_VERSION
 
 MODEL_FILE = "model.onnx"

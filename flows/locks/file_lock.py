@@ -15,13 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 from flows.terminal.outcomes import printable
 from stages.errors import InputError
+from stages.records import dataclass
 
 _POLL_SECONDS = 0.1
 _COMMAND_LENGTH = 200

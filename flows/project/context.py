@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import typer
 
 from flows.project.places import Project, find_project
 from flows.terminal.terminal import Terminal
+from stages.records import dataclass
 
 if TYPE_CHECKING:
     from flows.project.params import Params

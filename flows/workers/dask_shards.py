@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, cast
 
 from prefect import flow, task
@@ -21,6 +20,7 @@ from prefect.task_runners import TaskRunner
 from flows.terminal.outcomes import printable
 from flows.workers.shard_parameters import Checkout, Fate, Say, ShardParameters, read_parameters
 from stages.errors import InputError
+from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

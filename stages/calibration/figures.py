@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from stages.records import dataclass
 
 LEAST_RANKED = 3
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -20,6 +19,7 @@ from stages.comparison.merge_facts import (
 from stages.comparison.stage_names import STAGES
 from stages.errors import Outcome
 from stages.evaluation.verdict import Verdict
+from stages.records import dataclass, replace
 
 
 class PairVerdict(StrEnum):

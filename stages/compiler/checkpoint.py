@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from stages.compiler.cascading import Cascading
@@ -19,6 +18,7 @@ from stages.recipe.kinds import Kind
 from stages.recipe.printer import print_group
 from stages.recipe.refusal import IllegalRecipeError, refuse
 from stages.recipe.verify import verify
+from stages.records import replace
 
 _OWN = frozenset({Kind.RELAYOUT, Kind.IDENTITY, Kind.RESHAPE})
 """Kinds that the compiler puts in by itself; no list names them."""

@@ -17,7 +17,6 @@ before k, and then the weights of k and after, less one SRAM full of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -34,6 +33,7 @@ from stages.plan.instructions import Plan
 from stages.recipe.decisions import Engine, Group, Recipe, Tile
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
+from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

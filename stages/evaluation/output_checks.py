@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 
@@ -15,6 +14,7 @@ from stages.evaluation.accuracy import (
     compare_integers,
 )
 from stages.evaluation.verdict import Check
+from stages.records import dataclass
 from stages.tensors import Array
 
 _NARROW_BYTES = 2

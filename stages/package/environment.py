@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass
+
+from stages.records import dataclass
 
 STARVED_SHARE = 0.5
 """Of a CPU: a compile is one thread that hardly waits, so less means that others held the CPU."""

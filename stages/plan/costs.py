@@ -8,7 +8,6 @@ are priced once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from stages.hardware.cost import CacheUse, launch_cycles, nanoseconds_to_cycles
@@ -16,6 +15,7 @@ from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.ddr_traffic import cache_uses, kept_constants
 from stages.plan.instructions import Opcode, Plan
 from stages.plan.prices import pricer
+from stages.records import dataclass
 
 
 class Role(IntEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
+from stages.records import dataclass, replace
 from stages.tensors import Array, DType, Shape, TensorType
 
 _QUESTION = "strides"

@@ -6,8 +6,6 @@ A normalised model needs little of it. It makes the import tolerant of models th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from onnx import (
     GraphProto,
@@ -43,6 +41,7 @@ from stages.recipe.onnx_import.value_types import (
     known_proto,
     read_type,
 )
+from stages.records import dataclass, field
 from stages.tensors import Array, DType, Shape, TensorType
 
 _LARGEST_FOLDED_GROWTH = 1 << 20  # bytes that folding an Expand may add to the constants

@@ -7,8 +7,6 @@ hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from onnx import NodeProto
 
@@ -18,6 +16,7 @@ from stages.recipe.onnx_import.contractions import conv_attributes, matmul_of
 from stages.recipe.onnx_import.node import Node
 from stages.recipe.onnx_import.quantization import real
 from stages.recipe.onnx_import.translation import Translation, Translator
+from stages.records import dataclass
 
 _CONTRACTIONS = ("MatMulInteger", "ConvInteger")
 

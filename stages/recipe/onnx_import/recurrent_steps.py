@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from stages.recipe.graph import Attribute
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.recurrent_layer import Activation, Layer, Weights
 from stages.recipe.onnx_import.translation import Translation
+from stages.records import dataclass
 from stages.tensors import Array, DType, Shape, TensorType
 
 
