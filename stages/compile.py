@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from stages.package import (
     file_facts,
     find_stored,
     keep_stored,
-    mapped,
+    load_hashed,
     observe_environment,
     plan_files,
     read_code,
@@ -43,7 +42,7 @@ from stages.package import (
 )
 from stages.plan.packing import pack
 from stages.quantizer import Decided, Subject, decide, load_settings
-from stages.recipe.onnx_import import import_model
+from stages.recipe.onnx_import import ModelMessage, import_model, read_message
 from stages.records import dataclass
 from stages.version import COMPILER_VERSION
 
@@ -171,9 +170,9 @@ def _read(
 ) -> _Inputs:
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
-    model, facts = _read_model(model_path)
-    graph, constants = import_model(model)
-    del model  # as large as the constants
+    message, facts = _read_model(model_path)
+    graph, constants = import_model(message.model, message.weights)
+    del message
     samples_path = normalized_dir / SAMPLES_FILE
     samples = load_samples(samples_path)
     sample = samples[0] if samples else None
@@ -262,21 +261,20 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
+def _read_model(path: Path) -> tuple[ModelMessage, FileFacts]:
     """The model and its digest, from one reading."""
     hint = "run `recipe normalize MODEL --out DIR` first"
     if not path.is_file():
         problem = f"no normalised model {path.name!r} in {path.parent.name!r}"
         raise InputError(problem, where=str(path.parent), hint=hint)
-    model = onnx.ModelProto()
     try:
-        with mapped(path) as data:
-            facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
-            model.ParseFromString(data)
-        onnx.load_external_data_for_model(model, str(path.parent))
+        data, facts = load_hashed(path)
+        message = read_message(data)
+        if not message.is_whole:
+            onnx.load_external_data_for_model(message.model, str(path.parent))
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
         problem = f"the normalised model can't be read: {error}"
         raise InputError(problem, where=str(path), hint=hint) from error
-    if not model.HasField("graph"):
+    if not message.model.HasField("graph"):
         raise InputError("the normalised model holds no graph", where=str(path), hint=hint)
-    return model, facts
+    return message, facts

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -54,24 +52,6 @@ def file_facts(path: Path) -> FileFacts:
             digest.update(part)
             size += len(part)
     return FileFacts(size, digest.hexdigest())
-
-
-@contextmanager
-def mapped(path: Path) -> Iterator[memoryview]:
-    """A file's bytes where the system keeps them, without a copy, as long as the context lasts.
-
-    Raises:
-        OSError: it can't be read.
-    """
-    with path.open("rb") as file:
-        if not path.stat().st_size:  # nothing can't be mapped
-            yield memoryview(b"")
-            return
-        with (
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages,
-            memoryview(pages) as view,
-        ):
-            yield view
 
 
 def load_hashed(path: Path) -> tuple[NDArray[np.uint8], FileFacts]:

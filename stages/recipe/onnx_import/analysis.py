@@ -6,7 +6,10 @@ A normalised model needs little of it. It makes the import tolerant of models th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+from numpy.typing import NDArray
 from onnx import (
     GraphProto,
     ModelProto,
@@ -82,8 +85,9 @@ class Analysis:
         return answer.shape if isinstance(answer, TensorType) else None
 
 
-def analyse(model: ModelProto) -> Analysis:
-    """Read a model's values in order, folding nodes whose results are known already.
+def analyse(model: ModelProto, weights: Mapping[str, NDArray[np.uint8]]) -> Analysis:
+    """Read a model's values in order, folding nodes whose results are known already. `weights` are
+    the bytes of initialisers that were cut out of it.
 
     Raises:
         InputError: weights were left outside the model, or don't fill their shape.
@@ -94,7 +98,7 @@ def analyse(model: ModelProto) -> Analysis:
     inputs = [value.name for value in graph.input if value.name not in initializers]
     analysis = Analysis(opsets, inputs)
     for tensor in graph.initializer:
-        _add_initializer(analysis, tensor)
+        _add_initializer(analysis, tensor, weights)
     for sparse in graph.sparse_initializer:
         _add_constant(analysis, sparse.values.name, _dense(sparse))
     for value in (*graph.input, *graph.output, *graph.value_info):
@@ -108,7 +112,9 @@ def analyse(model: ModelProto) -> Analysis:
     return analysis
 
 
-def _add_initializer(analysis: Analysis, tensor: TensorProto) -> None:
+def _add_initializer(
+    analysis: Analysis, tensor: TensorProto, weights: Mapping[str, NDArray[np.uint8]]
+) -> None:
     if tensor.data_location == TensorProto.EXTERNAL:
         raise InputError(
             f"the data of %{tensor.name} lies outside the model",
@@ -122,7 +128,10 @@ def _add_initializer(analysis: Analysis, tensor: TensorProto) -> None:
         analysis.types[tensor.name] = Untyped(f"has elements of type {name}", proto=known)
         return
     try:
-        data = numpy_helper.to_array(tensor)
+        if tensor.name in weights and not tensor.HasField("raw_data"):
+            data = weights[tensor.name].view(dtype.numpy).reshape(tuple(tensor.dims))
+        else:
+            data = numpy_helper.to_array(tensor)
     except ValueError as error:
         raise InputError(
             f"the data of %{tensor.name} don't fill its shape {list(tensor.dims)}: {error}",

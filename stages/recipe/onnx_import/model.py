@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
 from onnx import ModelProto
 from onnx.inliner import inline_local_functions
 
@@ -18,9 +23,14 @@ from stages.recipe.onnx_import.value_types import Cause, Untyped
 from stages.recipe.operators import IllegalOperatorError, infer
 from stages.tensors import Array, TensorType
 
+_ALL_INSIDE: Mapping[str, NDArray[np.uint8]] = MappingProxyType({})
 
-def import_model(model: ModelProto) -> tuple[Graph, dict[str, Array]]:
-    """The graph that a normalised model means, and the data of its constants by name.
+
+def import_model(
+    model: ModelProto, weights: Mapping[str, NDArray[np.uint8]] = _ALL_INSIDE
+) -> tuple[Graph, dict[str, Array]]:
+    """The graph that a normalised model means, and the data of its constants by name. `weights`
+    are the bytes of initialisers that were cut out of it: see `read_message`.
 
     What no kind can mean becomes a `host_call` that carries the original node.
 
@@ -31,7 +41,7 @@ def import_model(model: ModelProto) -> tuple[Graph, dict[str, Array]]:
     """
     if model.functions:
         model = inline_local_functions(model)
-    analysis = analyse(model)
+    analysis = analyse(model, weights)
     _require_typed_inputs(analysis)
     outputs = [value.name for value in model.graph.output]
     nodes = enclose(analysis, outputs)
