@@ -101,8 +101,8 @@ def compile_model(
 
     Raises:
         InputError: the folder holds no normalised model, or one that is written to meanwhile, the
-            quantisation file or the inputs that it names are wrong or for another model, what to start from is wrong, or the package
-            can't be written.
+            quantisation file or the inputs that it names are wrong or for another model, what to
+            start from is wrong, or the package can't be written.
         HardwareSpecError: the spec is wrong.
         CompileError: no recipe for this device exists, or none within the accuracy limit.
         PackageError: the package to use again is none.
