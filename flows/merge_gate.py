@@ -5,6 +5,7 @@ Importing this module imports Prefect and DVC.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from flows.running.flow_call import FlowCall, FlowCalls, headline_state, publish
 from flows.terminal.outcomes import printable
 from flows.terminal.terminal import Terminal
 from stages.comparison.merge_rule import PairVerdict
-from stages.records import dataclass
 from stages.report.merge_table import merge_rows
 
 SUMMARY_KEY, TABLE_KEY = "merge-gate", "merge-gate-pairs"

@@ -6,6 +6,7 @@ Importing this module imports Prefect.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -36,7 +37,6 @@ from flows.workers.on_workers import run_on_pool
 from flows.workers.shard_parameters import Crew, crew_of
 from flows.workspaces.overlay import Overlay
 from flows.workspaces.workspace import open_workspace
-from stages.records import replace
 from stages.report.night import night_table
 
 WORKSPACE = "nightly"

@@ -10,6 +10,7 @@ import os
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -27,7 +28,6 @@ from flows.project.params import load_params
 from flows.project.places import Project
 from flows.repositories.model_repository import RepositoryConfig, load_repositories
 from stages.errors import InputError
-from stages.records import dataclass
 
 PUSHED = "recipe.model-repository.pushed"
 """The event that docs/ci/post-receive posts; its resource is RESOURCE_PREFIX + NAME."""

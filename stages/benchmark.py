@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,6 @@ from stages.evaluation.report_files import (
 from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
 from stages.package import read_package, require_spec
-from stages.records import dataclass
 from stages.trace.chrome import chrome_trace
 from stages.trace.counters import covered_ns, exposed_ns
 from stages.trace.spans import Timeline

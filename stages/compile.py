@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -23,15 +25,15 @@ from stages.normalizer.sample_files import load_samples
 from stages.package import (
     CompileEnvironment,
     Contents,
+    FileFacts,
     Manifest,
-    MappedFile,
     Stopwatch,
     StoredDecisions,
     code_digest,
     file_facts,
     find_stored,
     keep_stored,
-    map_hashed,
+    mapped,
     observe_environment,
     plan_files,
     read_code,
@@ -42,8 +44,7 @@ from stages.package import (
 )
 from stages.plan.packing import pack
 from stages.quantizer import Decided, Subject, decide, load_settings
-from stages.recipe.onnx_import import ModelMessage, import_model, read_message
-from stages.records import dataclass
+from stages.recipe.onnx_import import import_model
 from stages.version import COMPILER_VERSION
 
 MODEL_FILE = "model.onnx"
@@ -100,9 +101,9 @@ def compile_model(
     groups may run in cascades; `lora`: whether low-rank branches become part of weights.
 
     Raises:
-        InputError: the folder holds no normalised model, or one that is written to meanwhile, the
-            quantisation file or the inputs that it names are wrong or for another model, what to
-            start from is wrong, or the package can't be written.
+        InputError: the folder holds no normalised model, the quantisation file or the inputs that
+            it names are wrong or for another model, what to start from is wrong, or the package
+            can't be written.
         HardwareSpecError: the spec is wrong.
         CompileError: no recipe for this device exists, or none within the accuracy limit.
         PackageError: the package to use again is none.
@@ -110,9 +111,6 @@ def compile_model(
     watch = Stopwatch.start()
     inputs = _read(normalized_dir, hardware, quantization, start_from, cascading, lora)
     contents, how = _contents(inputs, reuse)
-    if inputs.file.has_changed():
-        problem = "the normalised model was written to while it was compiled"
-        raise InputError(problem, where=str(inputs.file.path), hint="compile it again")
     environment = observe_environment(watch, code_digest())
     written = write_contents(package_dir, contents, _manifest(inputs), environment)
     return CompileReport(
@@ -152,11 +150,10 @@ def compile_until(
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What was read, with the digests that the manifest names; `file` is the model's, `progress`
-    where the compile begins."""
+    """What was read, with the digests that the manifest names; `progress` is where the compile
+    begins."""
 
     spec: HardwareSpec
-    file: MappedFile
     digests: Mapping[str, str]
     quantization_data_sha256: Mapping[str, str]
     progress: Progress
@@ -174,13 +171,14 @@ def _read(
 ) -> _Inputs:
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
-    file, message = _read_model(model_path)
-    graph, constants = import_model(message.model, message.weights)
+    model, facts = _read_model(model_path)
+    graph, constants = import_model(model)
+    del model  # as large as the constants
     samples_path = normalized_dir / SAMPLES_FILE
     samples = load_samples(samples_path)
     sample = samples[0] if samples else None
     quantization = quantization or _own_quantization(normalized_dir)
-    decided, digests = Decided(), {_MODEL: file.facts.sha256, "hardware spec": spec.digest}
+    decided, digests = Decided(), {_MODEL: facts.sha256, "hardware spec": spec.digest}
     if quantization is not None:
         subject = Subject(model_path, graph, constants, spec, samples_path, sample)
         decided = decide(load_settings(quantization, graph), subject)
@@ -192,7 +190,7 @@ def _read(
     else:
         found = read_stopped(start_from)
         progress = resumed(found, digests, first, then, spec, cascading)
-    return _Inputs(spec, file, digests, decided.data_sha256, progress, first, then)
+    return _Inputs(spec, digests, decided.data_sha256, progress, first, then)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
@@ -264,20 +262,21 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_model(path: Path) -> tuple[MappedFile, ModelMessage]:
-    """The model's file and the model, whose weights are in the file alone."""
+def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
+    """The model and its digest, from one reading."""
     hint = "run `recipe normalize MODEL --out DIR` first"
     if not path.is_file():
         problem = f"no normalised model {path.name!r} in {path.parent.name!r}"
         raise InputError(problem, where=str(path.parent), hint=hint)
+    model = onnx.ModelProto()
     try:
-        file = map_hashed(path)
-        message = read_message(file.data)
-        if not message.is_whole:
-            onnx.load_external_data_for_model(message.model, str(path.parent))
+        with mapped(path) as data:
+            facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
+            model.ParseFromString(data)
+        onnx.load_external_data_for_model(model, str(path.parent))
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
         problem = f"the normalised model can't be read: {error}"
         raise InputError(problem, where=str(path), hint=hint) from error
-    if not message.model.HasField("graph"):
+    if not model.HasField("graph"):
         raise InputError("the normalised model holds no graph", where=str(path), hint=hint)
-    return file, message
+    return model, facts

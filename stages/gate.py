@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stages.errors import InputError
@@ -19,7 +19,6 @@ from stages.evaluation.report_files import (
 )
 from stages.evaluation.verdict import Check, Verdict
 from stages.normalizer.folders import new_folder
-from stages.records import dataclass
 
 __all__ = ["GateLimits", "GateVerdict", "accept_baseline", "gate"]
 

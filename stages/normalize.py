@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from stages.normalizer.sample_files import load_samples, save_samples
 from stages.normalizer.samples import input_types, output_types
 from stages.normalizer.sampling import choose_samples
 from stages.normalizer.source import NO_BINDINGS, ModelSource
-from stages.records import dataclass
 
 MODEL_FILE = "model.onnx"
 SAMPLES_FILE = "samples.npz"

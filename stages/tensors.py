@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-
-from stages.records import dataclass
 
 Array = NDArray[np.generic]
 Shape = tuple[int, ...]

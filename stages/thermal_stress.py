@@ -16,7 +16,7 @@ Either way the air may move, where the spec says what that does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stages.device.energy import InferenceEnergy
@@ -39,7 +39,6 @@ from stages.hardware.load import load_spec
 from stages.hardware.spec import HardwareSpec
 from stages.normalizer.folders import new_folder
 from stages.package import read_package, require_spec
-from stages.records import dataclass
 
 __all__ = ["Length", "Stress", "StressLimits", "Surroundings", "thermal_stress"]
 

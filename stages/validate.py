@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from stages.device.admission import RefusedPlanError
@@ -35,7 +35,6 @@ from stages.normalizer.reference import OnnxRuntimeReference
 from stages.normalizer.sample_files import Sample, load_samples
 from stages.package import Package, read_constants, read_package, require_spec
 from stages.plan.rules import Violation
-from stages.records import dataclass, field
 
 __all__ = ["Validation", "ValidationLimits", "validate"]
 

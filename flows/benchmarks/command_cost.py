@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-
-from stages.records import dataclass
 
 _KIB_PER_MIB = 1024
 

@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
@@ -26,7 +27,6 @@ from models.zoo import build
 from models.zoo.ranges import fused_quantization
 from stages.hardware.load import load_spec
 from stages.recipe.onnx_import import import_model
-from stages.records import dataclass
 
 MODELS = ("mobilenet_v2", "resnet50", "bert_base_seq128", "vit_base", "vit_large")
 HARDWARE = ("rk3588_npu", "ethos_u65_512")

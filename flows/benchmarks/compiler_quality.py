@@ -7,6 +7,7 @@ every machine.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from models.zoo import build
 from models.zoo.device_io import with_device_types
@@ -23,7 +24,6 @@ from stages.plan.costs import instruction_costs
 from stages.plan.timing import plan_cycles
 from stages.recipe.graph import Graph
 from stages.recipe.onnx_import import import_model
-from stages.records import dataclass
 from stages.tensors import Array
 
 MODELS = ("resnet50", "mobilenet_v2", "bert_base_seq128", "vit_base", "ppocrv4_det")

@@ -9,6 +9,7 @@ that.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from models.zoo.ranges import NOMINAL, fused_quantization
 from stages.compiler.cascading import Cascading
@@ -28,7 +29,6 @@ from stages.plan.timing import plan_cycles
 from stages.quantizer.placement import simplified
 from stages.recipe.graph import Graph
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import ROW_MAJOR, Array
 
 _FORMATS = frozenset({Kind.QUANTIZE, Kind.CAST})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.calibrating.plan_source import PlanSource
@@ -24,7 +25,6 @@ from stages.calibration.parameters import choose_parameters
 from stages.calibration.predict import Tuner, read_base
 from stages.errors import InputError
 from stages.hardware.load import spec_names, spec_of
-from stages.records import dataclass
 
 _PAGE, _PLOTS = "device_accuracy.md", "device_accuracy"
 _LEAST_SPEARMAN = 0.97

@@ -11,6 +11,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,7 +31,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.package import Manifest, Package
 from stages.plan.timing import plan_cycles
 from stages.recipe.onnx_import import import_model
-from stages.records import dataclass
 from stages.tensors import Array
 
 MODELS = ("resnet18", "resnet50", "resnet101", "vit_base", "bert_large_seq128", "vit_large")

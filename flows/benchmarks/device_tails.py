@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from stages.device.latencies import Latencies
 from stages.device.weather import Climate
 from stages.hardware.spec import HardwareSpec
 from stages.plan.timing import instruction_costs
-from stages.records import dataclass
 
 RUNS = 1_000
 SEEDS = (0, 1, 2)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -28,7 +29,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import import import_model
-from stages.records import dataclass
 from stages.tensors import Array
 
 _MODEL = "model.onnx"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +25,6 @@ from stages.normalizer.reference import OnnxRuntimeReference
 from stages.normalizer.sample_files import Sample, load_samples, save_samples
 from stages.quantizer import Subject, decide, load_settings
 from stages.quantizer.trial import Trial
-from stages.records import dataclass, replace
 from stages.tensors import Array
 
 _DEVICES = ("rk3588_npu", "ethos_u65_512")

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -35,7 +36,6 @@ from flows.steps.stage_calls import Stage
 from flows.steps.step_reports import folder_of
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
-from stages.records import dataclass
 
 SIZES = ("2x2", "10x4", "40x6")
 REAL = {

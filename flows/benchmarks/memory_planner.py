@@ -11,6 +11,7 @@ import os
 import statistics
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.benchmarks.command_cost import run_recipe
@@ -22,7 +23,6 @@ from stages.memory_planner.problem import Problem, max_live_bytes
 from stages.memory_planner.solution import Solution
 from stages.memory_planner.solver import solve
 from stages.memory_planner.validator import faults
-from stages.records import dataclass
 
 CAPACITY_BYTES = 1_048_576
 MINIMALLOC_CPU_SECONDS = {

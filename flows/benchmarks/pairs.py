@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from flows.benchmarks.choice import bench_parser
@@ -28,7 +28,6 @@ from flows.project.requests import make_request
 from flows.steps.stage_calls import Stage
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
-from stages.records import dataclass
 from stages.report.facts import FOLDERS, PairFacts, gather_facts
 from stages.units import format_ns
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from stages.records import dataclass
 from stages.tensors import Array
 
 Box = tuple[int, int, int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from stages.calibration.parameters import choose_parameters
 from stages.calibration.predict import Tuner, read_base
 from stages.errors import InputError
 from stages.hardware.document import read_document
-from stages.records import dataclass
 from stages.units import format_ns
 
 if TYPE_CHECKING:

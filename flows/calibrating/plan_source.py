@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from stages.calibration.plans import Compiled, compiled_plan
 from stages.errors import CompileError, InputError, RecipeError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
-from stages.records import dataclass, field
 
 _FOLDER = "calibration"
 _CACHED = 1.0

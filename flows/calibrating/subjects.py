@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.project.places import Project
 from stages.errors import InputError
-from stages.records import dataclass
 
 if TYPE_CHECKING:
     import onnx

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
@@ -14,7 +15,6 @@ from dvc.stage.run import _enforce_cmd_list
 
 from flows.steps.board import Step
 from flows.steps.stage_calls import Stage
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

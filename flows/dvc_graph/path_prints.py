@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
-
-from stages.records import dataclass
 
 _UNSEEN = frozenset({"__pycache__"})  # .dvcignore leaves it out of every hash
 

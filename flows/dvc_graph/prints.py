@@ -4,6 +4,7 @@ flows/dvc_graph/graph.py says."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -17,7 +18,6 @@ from dvc_data.hashfile.meta import Meta
 
 from flows.dvc_graph.path_prints import PathPrints
 from stages.errors import InputError
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

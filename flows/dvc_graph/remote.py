@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from dvc_data.hashfile.hash_info import HashInfo
 from dvc_objects.fs import generic
 
 from stages.errors import Outcome, RecipeError
-from stages.records import dataclass
 
 _RUNS = "runs"
 _BATCH = 32

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO
 
 from flows.git.command import GitError, command_line, environment, git, git_bytes
-from stages.records import dataclass
 
 _CHUNK_BYTES = 1 << 20
 

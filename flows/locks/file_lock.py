@@ -15,14 +15,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 from flows.terminal.outcomes import printable
 from stages.errors import InputError
-from stages.records import dataclass
 
 _POLL_SECONDS = 0.1
 _COMMAND_LENGTH = 200

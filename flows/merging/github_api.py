@@ -6,13 +6,13 @@ Source: GitHub REST API, version 2022-11-28, and its best practices on retries.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from stages.errors import InputError, Outcome, RecipeError
-from stages.records import dataclass, field
 
 API_URL = "https://api.github.com"
 _TIMEOUT_SECONDS = 30.0

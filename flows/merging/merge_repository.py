@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from flows.locks.file_lock import file_lock
@@ -20,7 +21,6 @@ from flows.repositories.model_repository import (
 )
 from flows.repositories.model_tree import read_models
 from flows.workspaces.overlay import Overlay
-from stages.records import replace
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.locks.file_lock import warn
@@ -17,7 +18,6 @@ from flows.steps.matrix_request import RESULTS_FOLDER, MatrixRequest, MatrixResu
 from flows.terminal.terminal import Terminal
 from flows.workspaces.workspace import workspace_folder
 from stages.errors import Outcome
-from stages.records import dataclass
 from stages.report.merge_json import merge_json
 from stages.report.merge_junit import merge_junit
 from stages.report.merge_markdown import marker, merge_markdown

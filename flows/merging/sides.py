@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.project.requests import Pair
@@ -10,7 +11,6 @@ from flows.steps.board import Step, steps_of
 from flows.steps.matrix_request import WITH_OUTPUTS, MatrixResult, Standing, StepAnswer
 from stages.comparison.merge_facts import Failure, SideFacts
 from stages.errors import InputError, Outcome
-from stages.records import dataclass
 from stages.report.merge_reading import read_side
 
 _TRACEBACK = "Traceback (most recent call last)"

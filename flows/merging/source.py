@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from flows.project.places import PARAMS_FILE, Project
 from flows.repositories.all_models import RepositoryModels
 from flows.workspaces.overlay import NO_OVERLAY, Overlay
 from stages.errors import InputError
-from stages.records import dataclass, field
 
 _SHORT = 10
 _GRAPH = "dvc.yaml"

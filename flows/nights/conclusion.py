@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.locks.file_lock import warn
@@ -15,7 +16,6 @@ from flows.terminal.outcomes import MEANINGS, worst
 from stages.comparison.drift import Drift, compare_nights
 from stages.comparison.nights import PairNight
 from stages.errors import Outcome, RecipeError
-from stages.records import dataclass
 from stages.report.night import NightHeading, night_headline, night_markdown
 
 

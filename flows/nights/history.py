@@ -11,7 +11,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from flows.project.files import replaced
 from stages.comparison.nights import Figure, PairNight
 from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
-from stages.records import dataclass
 
 _RATIOS = {"p99_over_p50": Figure.TAIL, "hot_p99_over_p50": Figure.HOT_TAIL}
 """Columns for readers of the file; they follow from others, and aren't read back."""

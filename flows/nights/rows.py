@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from flows.git.command import GitError, git
@@ -15,7 +16,6 @@ from stages.comparison.nights import SKIPPED, PairNight
 from stages.errors import Outcome, RecipeError
 from stages.evaluation.package_facts import MemoryFacts
 from stages.package.read import load_manifest
-from stages.records import dataclass, replace
 from stages.report.facts import PairFacts
 
 _CHANGED = "+changes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ import typer
 
 from flows.project.places import Project, find_project
 from flows.terminal.terminal import Terminal
-from stages.records import dataclass
 
 if TYPE_CHECKING:
     from flows.project.params import Params

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.project.places import Project
 from stages.errors import InputError
-from stages.records import dataclass
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:(?P<name>[A-Za-z_]\w*)")
 

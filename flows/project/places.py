@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from stages.errors import InputError
-from stages.records import dataclass
 
 PARAMS_FILE = "params.yaml"
 ROOT_VARIABLE = "RECIPE_ROOT"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.locks.file_lock import file_lock
@@ -14,7 +15,6 @@ from flows.repositories.model_placing import place_models
 from flows.repositories.model_repository import load_repositories, open_mirror
 from flows.repositories.model_tree import read_models
 from stages.errors import RecipeError
-from stages.records import dataclass, field
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from flows.git.command import SHORT, is_ancestor, merge_base
 from flows.project.params import load_params
@@ -16,7 +17,6 @@ from flows.repositories.model_repository import (
     open_mirror,
 )
 from flows.repositories.processed import BranchRecord, Failing, last_processed
-from stages.records import dataclass
 
 RETRIED = "retried"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from flows.terminal.outcomes import GRAVITY, worst
 from stages.comparison.nights import Figure, PairNight
 from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
-from stages.records import dataclass
 from stages.report.markdown import escape
 from stages.report.night import value_text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -39,7 +40,6 @@ from flows.workspaces.workspace import open_workspace
 from stages.comparison.nights import SKIPPED, PairNight
 from stages.comparison.stage_names import STAGES
 from stages.errors import InputError, Outcome
-from stages.records import replace
 
 
 def process_commit(

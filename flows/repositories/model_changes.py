@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from flows.git.command import git
 from flows.git.objects import renamed_paths
 from flows.repositories.model_repository import Mirror
 from flows.repositories.model_tree import ModelTree, RepositoryModel, read_models
 from stages.errors import InputError
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,6 @@ from flows.git.command import GitError, find_commit, git, has_object, without_se
 from flows.locks.file_lock import file_lock, warn
 from flows.project.places import Project
 from stages.errors import InputError
-from stages.records import dataclass
 
 REPOSITORIES_FILE = "models/repositories.yaml"
 NAME = r"^[A-Za-z0-9][\w.\-]*$"

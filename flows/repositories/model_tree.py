@@ -6,6 +6,7 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import yaml
@@ -18,7 +19,6 @@ from flows.repositories.external_data import KnownLocations
 from flows.repositories.model_repository import NAME, REPOSITORIES_FILE, Mirror, key_of
 from stages.errors import InputError
 from stages.normalizer.quantization_copy import named_inputs
-from stages.records import dataclass, field
 
 _UNFIT = re.compile(r"[^\w.\-]")
 _ENTRY_FILE = "model.yaml"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from prefect.client.schemas.objects import State
@@ -17,7 +18,6 @@ from prefect.states import Completed, Failed
 
 from flows.locks.file_lock import warn
 from stages.errors import Outcome
-from stages.records import dataclass
 
 _Given = TypeVar("_Given")
 _Result = TypeVar("_Result")

@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +27,6 @@ import psutil
 from flows.locks.file_lock import silent_lock
 from flows.project.places import CACHE_VARIABLE
 from stages.errors import InputError, RecipeError
-from stages.records import dataclass
 
 API_VARIABLE = "PREFECT_API_URL"
 _TIMEOUT_SECONDS = 180.0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.dvc_graph.graph import DvcGraph
@@ -24,7 +25,6 @@ from flows.steps.stage_calls import PASS, Stage, StageFailure, StageResult
 from flows.steps.step_reports import report_of
 from flows.terminal.outcomes import BUG_LINE
 from stages.errors import Outcome, RecipeError
-from stages.records import dataclass, field
 
 _LAST_LINES = 12
 _ORDER = tuple(Stage)

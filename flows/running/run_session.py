@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 from flows.project.requests import RunRequest
 from flows.running.stage_process import StageProcesses
 from flows.steps.board import Answer, Board, Clock, Step, call_of, needs_of
 from flows.steps.progress import Progress
 from flows.steps.stage_calls import StageCall
-from stages.records import dataclass, field
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from flows.running.slots import Slots
 from flows.running.stage_process import StageProcesses, how_it_died
 from flows.steps.stage_calls import StageFailure
 from stages.errors import Outcome
-from stages.records import dataclass
 
 _SHELL_SIGNS = re.compile(r"[^\w\s./@:,+=-]")
 _CODE = ("flows", "stages")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
 from statistics import fmean
@@ -12,7 +13,6 @@ from flows.scaling.load import Assumptions
 from flows.scaling.measure import Measured
 from flows.steps.chain import CHAIN
 from flows.steps.stage_calls import Stage
-from stages.records import dataclass
 
 
 class Work(Enum):

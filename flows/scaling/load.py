@@ -6,11 +6,10 @@ one of them: commits carry contents, and a content that was seen before is a hit
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
-
-from stages.records import dataclass, field
 
 HOUR_SECONDS = 3600.0
 DAY_SECONDS = 24 * HOUR_SECONDS

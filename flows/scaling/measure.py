@@ -13,7 +13,7 @@ import hashlib
 import io
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +24,6 @@ from flows.project.files import write_beside
 from flows.project.places import PairPlaces, Project, find_project
 from flows.steps.stage_calls import Stage
 from flows.steps.step_reports import folder_of
-from stages.records import dataclass
 from stages.report.facts import gather_facts
 
 MODELS = ("bert_base", "mobilenetv2", "ppocr_cls", "ppocr_rec", "resnet50")

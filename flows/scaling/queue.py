@@ -8,6 +8,7 @@ one run each, and two work queues of different priority.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import simpy
@@ -25,7 +26,6 @@ from flows.scaling.load import (
     profiles,
 )
 from flows.workers.shards import split
-from stages.records import dataclass, field
 
 COMMIT_PRIORITY = 0
 NIGHT_PRIORITY = 1

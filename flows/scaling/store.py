@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from flows.scaling.load import Assumptions
 from flows.scaling.measure import Measured, MeasuredFile
 from flows.scaling.queue import Answers
 from flows.steps.stage_calls import Stage
-from stages.records import dataclass
 
 TIMED = frozenset({Stage.BENCHMARK, Stage.GATE, Stage.THERMAL_STRESS})
 WEIGHTS = frozenset({"weights.safetensors", "constants.safetensors"})

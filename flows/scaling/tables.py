@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 
@@ -15,7 +16,6 @@ from flows.scaling.measure import Measured
 from flows.scaling.queue import Answers, Farm, simulate
 from flows.scaling.store import Growth, Volume, growth, model_volumes
 from flows.steps.stage_calls import Stage
-from stages.records import dataclass, replace
 
 LIMIT_SECONDS = 900.0
 NIGHT_LIMIT_SECONDS = 8 * HOUR_SECONDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass, field
 from functools import partial
 
 from flows.project.requests import Pair, RunRequest
@@ -11,7 +12,6 @@ from flows.steps import stage_calls
 from flows.steps.chain import CHAIN
 from flows.steps.stage_calls import Stage, StageCall, StageFailure, StageResult
 from stages.errors import Outcome
-from stages.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from flows.steps.stage_calls import Stage
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from flows.steps.stage_calls import Stage
 from flows.terminal.outcomes import worst
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome
-from stages.records import dataclass
 from stages.report.facts import PairFacts, gather_facts
 
 RESULTS_FOLDER = "results"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING
 from stages.compiler.cascading import Cascading
 from stages.compiler.lora import Lora, lora_notes
 from stages.errors import Outcome
-from stages.records import dataclass, replace
 
 if TYPE_CHECKING:
     from flows.project.models import ModelRequest

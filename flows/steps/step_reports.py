@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.project.places import PairPlaces
 from flows.steps.stage_calls import PASS, Stage
 from stages.errors import Outcome
 from stages.evaluation.verdict import Verdict
-from stages.records import dataclass
 from stages.report.facts import (
     FAILED_OUTCOMES,
     GateFacts,

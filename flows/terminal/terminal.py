@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flows.terminal.outcomes import printable
-from stages.records import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, cast
 
 from prefect import flow, task
@@ -20,7 +21,6 @@ from prefect.task_runners import TaskRunner
 from flows.terminal.outcomes import printable
 from flows.workers.shard_parameters import Checkout, Fate, Say, ShardParameters, read_parameters
 from stages.errors import InputError
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

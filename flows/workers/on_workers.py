@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,6 @@ from flows.workers.run_cache import fetch_run_cache, push_run_cache
 from flows.workers.shard_parameters import Checkout, Crew, Dispatch, Fate, ShardParameters
 from flows.workers.shards import Shard, split
 from stages.errors import InputError
-from stages.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

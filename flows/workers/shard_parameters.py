@@ -4,13 +4,13 @@ Knows no Prefect."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from flows.project.params import HARDWARE_KEY, MODELS_KEY
 from flows.project.requests import Pair
 from flows.steps.stage_calls import Stage
 from stages.errors import InputError
-from stages.records import dataclass, field
 
 _SEPARATOR = "/"
 _WHERE = "the parameters of the shard"

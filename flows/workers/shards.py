@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from flows.project.requests import Pair
 from stages.errors import InputError
-from stages.records import dataclass
 
 PAIR_BYTES = 96 << 20
 """What a pair costs beside its model's size, in bytes of model: the line through the CPU seconds of

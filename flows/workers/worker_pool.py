@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from prefect import get_client
@@ -18,7 +19,6 @@ from prefect.utilities.callables import parameter_schema
 from flows.terminal.outcomes import printable
 from flows.workers.shard_parameters import Fate, ShardParameters
 from stages.errors import InputError
-from stages.records import dataclass, field
 
 FLOW_NAME = "matrix-shard"
 ENTRYPOINT = "flows.workers.matrix_shard.matrix_shard"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -13,7 +14,6 @@ from flows.project.files import replaced, write_beside
 from flows.project.params import parse_params
 from flows.project.places import PARAMS_FILE
 from stages.errors import InputError
-from stages.records import dataclass, field
 
 _MODELS = "models"
 _BASELINES = "baselines"

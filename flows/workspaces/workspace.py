@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from flows.git.command import GitError, find_tree, git, git_bytes
@@ -21,7 +22,6 @@ from flows.project.places import PARAMS_FILE, WORKSPACES, Project
 from flows.workspaces import dvc_settings
 from flows.workspaces.overlay import NO_OVERLAY, Overlay, lay_over
 from stages.errors import InputError
-from stages.records import dataclass
 
 _LOCK_FILE = "dvc.lock"
 _KEPT = ("results", ".dvc/cache", ".dvc/tmp", ".dvc/config.local", _LOCK_FILE)

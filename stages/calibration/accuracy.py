@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from stages.calibration.figures import ErrorFigures, error_figures, relative_error
 from stages.calibration.fit import Fit, FitOptions, FitRow, fit
@@ -14,7 +15,6 @@ from stages.calibration.work import Work
 from stages.errors import InputError
 from stages.hardware.load import spec_of
 from stages.hardware.spec import HardwareSpec
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from stages.calibration.accuracy import ChipAccuracy, JudgeSet, LeftOut, PredictedRow, figures_of
 from stages.calibration.figures import ErrorFigures, rounded
 from stages.calibration.measurements import Precision, Use
 from stages.calibration.scatter import Marker, Point, Series, scatter_svg
-from stages.records import dataclass
 
 _NS_PER_MS = 1e6
 _MARKERS = {

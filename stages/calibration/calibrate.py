@@ -7,6 +7,7 @@ the fitted spec and fitted again, `rounds` times in all. What is reported is of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from stages.calibration.figures import ErrorFigures, error_figures, relative_error
 from stages.calibration.fit import Fit, FitOptions, FitRow, fit, require_fit_rows
@@ -17,7 +18,6 @@ from stages.errors import InputError
 from stages.hardware.load import spec_of
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
-from stages.records import dataclass, replace
 
 _SETTLED = 1.03
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-from stages.records import dataclass
+from dataclasses import dataclass
 
 LEAST_RANKED = 3
 

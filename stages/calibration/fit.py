@@ -16,6 +16,7 @@ row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,6 @@ from stages.calibration.parameters import Parameter
 from stages.calibration.predict import Tuner, predict
 from stages.errors import InputError
 from stages.plan.instructions import Plan
-from stages.records import dataclass, field
 
 SPARE_ROWS = 1
 """How many more rows than parameters a fit needs: without, it would always be perfect."""

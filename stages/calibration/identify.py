@@ -8,12 +8,12 @@ Wild, Nonlinear Regression, 2003, section 2.1.2); the interval is Student's at 9
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.calibration.parameters import Parameter
-from stages.records import dataclass
 
 _CONFIDENCE = 0.95
 _LEAST_INFLUENCE = 0.01

@@ -16,13 +16,13 @@ import hashlib
 import io
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from stages.errors import InputError
 from stages.hardware.vocabulary import did_you_mean
-from stages.records import dataclass, replace
 
 _Word = TypeVar("_Word", bound=StrEnum)
 

@@ -8,6 +8,7 @@ overheads or bandwidths of the whole device: none belongs to one model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -17,7 +18,6 @@ from stages.hardware.document import Document, KeyPath, Value, path_text
 from stages.hardware.provenance import covering_key
 from stages.hardware.spec import Mark
 from stages.hardware.vocabulary import did_you_mean
-from stages.records import dataclass
 from stages.units import Dimension
 
 MOST_PARAMETERS = 6

@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from stages.plan.binary import decode_plan, encode_plan
 from stages.plan.instructions import Plan
 from stages.recipe.graph import Graph
 from stages.recipe.onnx_import import import_model
-from stages.records import dataclass
 from stages.tensors import Array
 
 _CODE = ("compiler", "recipe", "hardware", "plan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from stages.calibration.parameters import Parameter
@@ -14,7 +15,6 @@ from stages.hardware.overlay import LaidValue, base_name, is_overlay, with_value
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Plan
 from stages.plan.timing import plan_cycles
-from stages.records import dataclass
 
 
 def predict(plan: Plan, spec: HardwareSpec) -> int:

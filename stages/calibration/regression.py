@@ -13,13 +13,13 @@ judged on the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.calibration.work import Work
-from stages.records import dataclass
 
 FEATURES = 4
 """Numbers that each form fits."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
-
-from stages.records import dataclass
 
 _SIDE = 640
 _LEFT, _TOP, _RIGHT, _BOTTOM = 78, 56, 24, 64

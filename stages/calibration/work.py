@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stages.recipe.graph import Graph
 from stages.recipe.operators import OperatorClass, signature
 from stages.recipe.operators import macs as macs_of
-from stages.records import dataclass
 from stages.tensors import Array
 
 

@@ -9,6 +9,7 @@ same device, which one odd night can't bend. The median has the last word.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from statistics import median
@@ -16,7 +17,6 @@ from types import MappingProxyType
 
 from stages.comparison.nights import Figure, PairNight
 from stages.comparison.stage_names import STAGES
-from stages.records import dataclass, field
 
 MEDIAN_NIGHTS = 7
 _FEWEST_FOR_MEDIAN = 3

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
 from stages.errors import Outcome
 from stages.evaluation.latency import LatencySummary
-from stages.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

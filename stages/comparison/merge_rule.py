@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -19,7 +20,6 @@ from stages.comparison.merge_facts import (
 from stages.comparison.stage_names import STAGES
 from stages.errors import Outcome
 from stages.evaluation.verdict import Verdict
-from stages.records import dataclass, replace
 
 
 class PairVerdict(StrEnum):

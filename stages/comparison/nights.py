@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from types import MappingProxyType
@@ -10,7 +11,6 @@ from types import MappingProxyType
 from stages.comparison.stage_names import STAGES
 from stages.errors import Outcome
 from stages.evaluation.verdict import Verdict
-from stages.records import dataclass
 
 SKIPPED = "SKIPPED"
 """The verdict of a stage that one before it gave nothing to work on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from stages.compiler.cascading import Cascading
@@ -18,7 +19,6 @@ from stages.recipe.kinds import Kind
 from stages.recipe.printer import print_group
 from stages.recipe.refusal import IllegalRecipeError, refuse
 from stages.recipe.verify import verify
-from stages.records import replace
 
 _OWN = frozenset({Kind.RELAYOUT, Kind.IDENTITY, Kind.RESHAPE})
 """Kinds that the compiler puts in by itself; no list names them."""

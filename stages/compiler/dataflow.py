@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from stages.compiler.draft import Draft
 from stages.recipe.decisions import Group
 from stages.recipe.graph import Graph
-from stages.records import replace
 
 
 def in_dataflow_order(draft: Draft, groups: Iterable[Group]) -> Draft:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Group, Recipe, Target
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Graph, Operator
-from stages.records import dataclass, replace
 from stages.tensors import Array, DType, TensorType
 
 

@@ -8,6 +8,7 @@ searched. What stays in the SRAM isn't known yet: small values are taken to.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from stages.compiler.structure import structure
@@ -20,7 +21,6 @@ from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field
 from stages.tensors import ROW_MAJOR, Layout, LayoutKind, TensorType
 
 _RESIDENT_SHARE = 8  # a value of an eighth of the SRAM or less is taken to stay there

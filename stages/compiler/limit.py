@@ -17,6 +17,7 @@ before k, and then the weights of k and after, less one SRAM full of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -33,7 +34,6 @@ from stages.plan.instructions import Plan
 from stages.recipe.decisions import Engine, Group, Recipe, Tile
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

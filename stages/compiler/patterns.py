@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import permutations
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from stages.compiler.draft import GraphEditor
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field
 from stages.tensors import DType
 
 COMMUTATIVE = frozenset({Kind.ADD, Kind.MUL, Kind.MAXIMUM, Kind.MINIMUM})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Pass, first_draft
@@ -44,7 +45,6 @@ from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Graph
 from stages.recipe.verify import verify
-from stages.records import dataclass, replace
 from stages.tensors import Array
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Draft, Pass
@@ -15,7 +16,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Weighed
 from stages.recipe.printer import print_recipe
 from stages.recipe.verify import Verified, verify
-from stages.records import dataclass, field, replace
 from stages.version import COMPILER_VERSION
 
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from stages.recipe.explanation import Weighed
-from stages.records import dataclass
 
 
 class WeightScales(StrEnum):

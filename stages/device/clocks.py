@@ -6,12 +6,12 @@ clock, and `clock_levels` says what each level means.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 from typing import Protocol
 
 from stages.hardware.spec import GovernorKind, HardwareSpec, OperatingPoint, Trip
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ that busy, stalled and idle time of an engine add up to the run exactly, in nano
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from stages.hardware.cost import NANOSECONDS_PER_SECOND, compulsory_cycles, peak
 from stages.hardware.spec import HardwareSpec
 from stages.plan.costs import Costs, engine_of
 from stages.plan.instructions import Plan
-from stages.records import dataclass
 from stages.tensors import DType
 
 ENGINES = ("tensor_core", "vector", "dma", "host")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from stages.device.power import idle_watts, leakage_watts
 from stages.device.surroundings import USUAL, Surroundings, stages_in
 from stages.device.thermal import Chain, Modes
 from stages.hardware.spec import HardwareSpec
-from stages.records import dataclass
 
 _SENSOR_DECIMALS = 3  # Linux thermal zones report whole millidegrees
 _FIXED_POINT_STEPS = 50

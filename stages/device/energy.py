@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from stages.hardware.spec import Power
 from stages.plan.instructions import DDR, SRAM, Instruction, Opcode, Plan, Region
-from stages.records import dataclass
 from stages.tensors import DType
 
 

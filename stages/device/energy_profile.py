@@ -5,11 +5,12 @@ It matters where an inference is longer than the die is fast; shorter ones avera
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.plan.timing import Timing
-from stages.records import dataclass
 
 _PIECES = 256
 

@@ -10,6 +10,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from stages.device.transfers import transfer
 from stages.errors import DeviceError, InputError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Instruction, Kernel, Opcode, Plan
-from stages.records import dataclass
 from stages.tensors import Array, DType
 
 _SILENT = (Opcode.SIGNAL_EVENT, Opcode.WAIT_EVENT, Opcode.THERMAL_BACKOFF)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from stages.device.clocks import ClockLevel
 from stages.device.run_queue import RunQueue
 from stages.device.samples import HeatLedger
 from stages.device.thermal import NS_PER_SECOND, Chain, Modes
-from stages.records import dataclass, field
 
 _RUNS_AT_ONCE = 1 << 18  # bounds the memory of one pass over all runs
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from stages.device.host import HostRuntime
 from stages.plan.instructions import Kernel
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.semantics import Quantized, evaluate, fits_integers, integer_contraction
-from stages.records import dataclass
 from stages.tensors import Array, TensorType
 
 Values = list[Array | None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,6 @@ from stages.device.weather import TOUCHED, Climate
 from stages.hardware.cost import NANOSECONDS_PER_SECOND
 from stages.plan.costs import Costs, Role
 from stages.plan.timing import run_costs
-from stages.records import dataclass, field, replace
 from stages.units import ceil_div
 
 _HEADROOM_PERCENT = 125

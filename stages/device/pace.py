@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 from stages.device.die import Die
-from stages.records import dataclass
 from stages.units import ceil_div
 
 _STEPS_PER_TIME_CONSTANT = 8  # of the chain's fastest mode: what leaks is followed that finely

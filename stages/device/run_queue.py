@@ -7,13 +7,13 @@ the latencies of a clock repeat after `len(bank)` runs and their sums are known.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.device.energy_profile import EnergyProfile
-from stages.records import dataclass
 from stages.units import ceil_div
 
 

@@ -10,6 +10,7 @@ short, and the die too far from any trip for a poll to change anything, a step i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from stages.device.clocks import ClockLevel, Governor, clock_levels, governor_of
 from stages.device.die import Die
@@ -20,7 +21,6 @@ from stages.device.pace import Pace
 from stages.device.run_queue import Bank, RunQueue
 from stages.device.samples import HeatHistory, Samples
 from stages.errors import InputError
-from stages.records import dataclass, field
 
 _FEMTOJOULES_PER_NANOSECOND_AT_ONE_WATT = 1_000_000
 _MOST_RUNS = 1 << 25  # a few gigabytes of samples

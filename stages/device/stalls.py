@@ -8,13 +8,13 @@ follow each other without gap or overlap from cycle 0 to the end of the run.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.plan.costs import Costs, Role
-from stages.records import dataclass, field
 
 NOBODY = -1
 """No queue, or no instruction."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from stages.errors import InputError
 from stages.hardware.spec import AirSpeed, Thermal, ThermalStage
-from stages.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ C^-1/2 K C^-1/2 each mode decays to its steady value at its own rate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.hardware.spec import ThermalStage
-from stages.records import dataclass, field
 
 NS_PER_SECOND = 1e9
 _MOST_KNOWN_STEPS = 4096

@@ -20,6 +20,7 @@ runs of a session (`strata.py`): P99 then depends less on the seed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -30,7 +31,6 @@ from stages.hardware.cost import nanoseconds_to_cycles
 from stages.hardware.spec import HardwareSpec, Jitter, JitterCause
 from stages.plan.costs import Role
 from stages.plan.weathered import StallTable, Weather
-from stages.records import dataclass
 
 CAUSES = tuple(JitterCause)
 TOUCHED = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from stages.plan.costs import Costs
 from stages.plan.instructions import DDR, Contraction, Instruction, Kernel, Opcode, Plan
 from stages.plan.prices import operator_flops
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import DType
 
 _CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})

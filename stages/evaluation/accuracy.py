@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf, log10
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.records import dataclass
 from stages.tensors import Array
 
 

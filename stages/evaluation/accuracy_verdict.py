@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from stages.evaluation.conditioning import RELATIVE_MOVE
 from stages.evaluation.output_checks import Measure, OutputFacts
 from stages.evaluation.quantized_proof import LinkFacts, Proof
 from stages.evaluation.verdict import Check
-from stages.records import dataclass, replace
 
 _NAMED = 3
 _MOVE = f"{RELATIVE_MOVE:g}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from stages.evaluation.gate_rule import Conditions, Figures
 from stages.evaluation.latency import LatencySummary
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

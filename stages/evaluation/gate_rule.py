@@ -9,9 +9,10 @@ all of it stays below the 5 % that fail. P50 lay apart by 0.1 to 0.3 %.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stages.evaluation.latency import LatencySummary, ratio_text
 from stages.evaluation.verdict import Check, Verdict
-from stages.records import dataclass
 
 _ACCEPT = "`recipe baseline accept` takes these samples as the new baseline"
 

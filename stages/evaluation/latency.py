@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
-
-from stages.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,6 +7,7 @@ that starts from the reference's values has nothing to grow from: what it gets w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -16,7 +17,6 @@ from stages.evaluation.whole_groups import WholeGroup
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.semantics import rounded
-from stages.records import dataclass
 from stages.tensors import Array, TensorType
 
 FLIPS_ALLOWED = 0.01

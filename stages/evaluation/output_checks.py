@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 
@@ -14,7 +15,6 @@ from stages.evaluation.accuracy import (
     compare_integers,
 )
 from stages.evaluation.verdict import Check
-from stages.records import dataclass
 from stages.tensors import Array
 
 _NARROW_BYTES = 2

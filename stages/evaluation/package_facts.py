@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stages.hardware.cost import (
     compulsory_cycles,
@@ -16,7 +17,6 @@ from stages.plan.memory_map import memory_usage
 from stages.plan.timing import run_costs
 from stages.recipe.decisions import Recipe
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import DType
 
 

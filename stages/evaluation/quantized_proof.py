@@ -7,6 +7,7 @@ the model's own outputs move when its input hardly does (`conditioning.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from stages.evaluation.links import Link, Links, compare_links
 from stages.evaluation.whole_groups import input_values, run_whole, whole_groups
 from stages.normalizer.reference_values import ReferenceValues
 from stages.recipe.decisions import Recipe
-from stages.records import dataclass
 from stages.tensors import Array
 
 DEVICE_MARGIN_DB = 10.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,6 @@ from stages.device.samples import HeatHistory, Samples
 from stages.errors import DeviceError
 from stages.evaluation.latency import LatencySummary, ratio_text, summarize_array
 from stages.evaluation.verdict import Check, Verdict, verdict_of
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from stages.evaluation.output_checks import AccuracyLimits
 from stages.evaluation.package_facts import Fallback, MemoryFacts
 from stages.evaluation.verdict import Check
 from stages.plan.rules import Violation
-from stages.records import dataclass
 
 _FALLBACKS_NAMED = 5
 

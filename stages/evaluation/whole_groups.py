@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from stages.plan.instructions import Kernel
 from stages.recipe.decisions import Group, Recipe
 from stages.recipe.graph import Operator
 from stages.recipe.semantics import rounded
-from stages.records import dataclass
 from stages.tensors import Array, TensorType
 
 

@@ -6,10 +6,10 @@ A part of the cost model; see `cost.py` for the rules that all of it keeps.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import isqrt
 
 from stages.hardware.spec import Dataflow, TensorCore
-from stages.records import dataclass
 from stages.tensors import DType
 from stages.units import ceil_div
 

@@ -6,12 +6,12 @@ A key path is a tuple of keys and indices; `path_text` prints it as `thermal.tri
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from stages.errors import HardwareSpecError
-from stages.records import dataclass
 from stages.yaml_text import compose
 
 KeyPath = tuple[str | int, ...]

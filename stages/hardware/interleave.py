@@ -8,12 +8,12 @@ by a stride may meet a few again and again, and gets only those.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice, product
 
 from stages.hardware.spec import Memory
-from stages.records import dataclass
 from stages.units import ceil_div
 
 _ROUNDS = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.hardware.spec import Cache
-from stages.records import dataclass
 
 Lines = NDArray[np.int64]
 Columns = NDArray[np.unsignedinteger[Any]]

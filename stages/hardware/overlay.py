@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,7 +29,6 @@ from stages.hardware.document import Document, KeyPath, Value, path_text, read_d
 from stages.hardware.provenance import covers_nothing
 from stages.hardware.spec import Mark
 from stages.hardware.vocabulary import did_you_mean
-from stages.records import dataclass
 
 OVERLAY_SUFFIX = ".overlay.yaml"
 OVERLAY_VERSION = 1

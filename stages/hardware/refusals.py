@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -10,7 +11,6 @@ from pydantic_core import ErrorDetails
 from stages.errors import HardwareSpecError
 from stages.hardware import schema, vocabulary
 from stages.hardware.document import Document, KeyPath, Value, path_text
-from stages.records import dataclass
 
 _SHOWN_OTHERS = 4
 _MISSING_KEY = "missing key"

@@ -8,9 +8,9 @@ else does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from stages.records import dataclass, field
 from stages.tensors import DType, Layout
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 from stages.hardware.spec import Cache, Dataflow, HardwareSpec, Mark, TensorCore, Trip
-from stages.records import dataclass
 from stages.tensors import DType
 from stages.units import format_bandwidth, format_bytes, format_frequency, format_ns
 

@@ -5,13 +5,13 @@ A part of the cost model; see `cost.py` for the rules that all of it keeps.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from stages.hardware.clock import nanoseconds_to_cycles
 from stages.hardware.interleave import WHOLE, Pattern, conflict_factor
 from stages.hardware.lru import UNTOUCHED, Touched
 from stages.hardware.spec import Cache, HardwareSpec, Memory
-from stages.records import dataclass
 from stages.units import ceil_div
 
 ALL_PERMILLE = 1000

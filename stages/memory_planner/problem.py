@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 from stages.errors import InputError
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ its dominance rules consequences of the bounds. Effort is counted in steps: plac
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from stages.memory_planner.problem import Problem
 from stages.memory_planner.strategy import Focus, Strategy, ranked
 from stages.memory_planner.sweep import Sweep
-from stages.records import dataclass, replace
 
 _NEVER = 1 << 62
 

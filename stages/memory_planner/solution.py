@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stages.memory_planner.problem import Problem, max_live_bytes
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

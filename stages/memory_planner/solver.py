@@ -8,6 +8,8 @@ AAAI 1998, on such heavy tails), and the steps wasted stay in proportion.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stages.memory_planner.greedy import ORDERS, first_fit
 from stages.memory_planner.infeasibility import find_proof, names_in_words
 from stages.memory_planner.problem import Buffer, Problem, max_live_bytes
@@ -15,7 +17,6 @@ from stages.memory_planner.search import Ending, Search
 from stages.memory_planner.solution import Answer, GaveUp, Infeasible, Solution
 from stages.memory_planner.strategy import PORTFOLIO
 from stages.memory_planner.sweep import sweep
-from stages.records import replace
 
 DEFAULT_STEPS = 1_000_000
 _FIRST_STEPS = 5  # steps a buffer that each strategy gets in the first round

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from stages.memory_planner.problem import Buffer
 from stages.memory_planner.sweep import Sweep
-from stages.records import dataclass
 
 
 class Focus(Enum):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stages.memory_planner.problem import Buffer
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

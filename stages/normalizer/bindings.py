@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
 from stages.errors import InputError
-from stages.records import dataclass
 
 _EXAMPLE_EXTENT = 224
 _EXAMPLE_LENGTH = 128

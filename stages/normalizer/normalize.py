@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -36,7 +37,6 @@ from stages.normalizer.shapes import forget_inferred, require_static
 from stages.normalizer.source import NO_BINDINGS, ModelSource
 from stages.normalizer.tidying import make_outputs, mend_split, name_nodes, strip_traces
 from stages.normalizer.type_check import require_one_type
-from stages.records import dataclass
 
 _INITIALIZERS_APART = 4
 """The first IR version in which an initialiser needn't be an input."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from stages.errors import InputError, RecipeError
 from stages.normalizer.normalize import Normalized, save_model
 from stages.normalizer.reference import OnnxRuntimeReference
-from stages.records import dataclass
 from stages.tensors import Array
 
 RELATIVE_LIMITS = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-9}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -16,7 +17,6 @@ from stages.errors import InputError
 from stages.normalizer.legality import check_tensor
 from stages.normalizer.operators import place
 from stages.normalizer.skeleton import LARGEST_KEPT_BYTES
-from stages.records import dataclass
 
 _CHUNK_BYTES = 1 << 20
 _EXPORT_HINT = "export the model again, or check that the download finished"

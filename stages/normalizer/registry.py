@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from stages.errors import InputError
@@ -12,7 +13,6 @@ from stages.normalizer.factories import build_model
 from stages.normalizer.registry_entry import ENTRY_FILE, RegistryEntry, read_entry
 from stages.normalizer.source import ModelSource
 from stages.normalizer.wheels import fetch_member
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

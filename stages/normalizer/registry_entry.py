@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -13,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from stages.errors import InputError
 from stages.normalizer.wheels import Wheel
 from stages.normalizer.yaml_file import read_yaml
-from stages.records import dataclass
 
 ENTRY_FILE = "model.yaml"
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-
-from stages.records import dataclass, field
 
 NO_BINDINGS: Mapping[str, int] = MappingProxyType({})
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from stages.errors import InputError
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Recipe packages: the folder that a compile writes and a device loads."""
 
 from stages.package.decisions import DecidedFacts, PlanFiles, StoredDecisions
-from stages.package.digest import MappedFile, file_facts, map_hashed
+from stages.package.digest import file_facts, mapped
 from stages.package.environment import CompileEnvironment, Stopwatch, observe_environment
 from stages.package.manifest import FileFacts, Manifest
 from stages.package.package import Package, require_spec
@@ -22,7 +22,6 @@ __all__ = [
     "DecidedFacts",
     "FileFacts",
     "Manifest",
-    "MappedFile",
     "Package",
     "PlanFiles",
     "Stopwatch",
@@ -31,7 +30,7 @@ __all__ = [
     "file_facts",
     "find_stored",
     "keep_stored",
-    "map_hashed",
+    "mapped",
     "observe_environment",
     "plan_files",
     "read_code",

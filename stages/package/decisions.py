@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
@@ -18,7 +19,6 @@ from stages.package.json_door import Piece, malformed
 from stages.plan.packing import Packed, Packing, Part, Whole
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
-from stages.records import dataclass, field
 from stages.tensors import Box
 
 

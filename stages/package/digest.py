@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.package.manifest import FileFacts
-from stages.records import dataclass
 
 CHUNK_BYTES = 1 << 22
 
@@ -57,37 +56,22 @@ def file_facts(path: Path) -> FileFacts:
     return FileFacts(size, digest.hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class MappedFile:
-    """A file's bytes where the system keeps them, without a copy: uint8[n], as long as the array or
-    a view of it lives. What takes the file's place in its folder doesn't change them."""
-
-    path: Path
-    data: NDArray[np.uint8]
-    facts: FileFacts
-    stamp: tuple[int, int]
-
-    def has_changed(self) -> bool:
-        """Whether the file was written to, so that the bytes may be others than were hashed."""
-        try:
-            now = self.path.stat()
-        except OSError:
-            return False
-        return now.st_ino == self.stamp[0] and now.st_mtime_ns != self.stamp[1]
-
-
-def map_hashed(path: Path) -> MappedFile:
-    """A file mapped into memory, and its digest.
+@contextmanager
+def mapped(path: Path) -> Iterator[memoryview]:
+    """A file's bytes where the system keeps them, without a copy, as long as the context lasts.
 
     Raises:
         OSError: it can't be read.
     """
     with path.open("rb") as file:
-        facts = os.fstat(file.fileno())
-        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if facts.st_size else b""
-    data = np.frombuffer(pages, np.uint8)
-    digest = hashlib.sha256(data.data).hexdigest()
-    return MappedFile(path, data, FileFacts(len(data), digest), (facts.st_ino, facts.st_mtime_ns))
+        if not path.stat().st_size:  # nothing can't be mapped
+            yield memoryview(b"")
+            return
+        with (
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages,
+            memoryview(pages) as view,
+        ):
+            yield view
 
 
 def load_hashed(path: Path) -> tuple[NDArray[np.uint8], FileFacts]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
-
-from stages.records import dataclass
+from dataclasses import dataclass
 
 STARVED_SHARE = 0.5
 """Of a CPU: a compile is one thread that hardly waits, so less means that others held the CPU."""

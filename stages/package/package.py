@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from stages.errors import PackageError
 from stages.hardware.spec import HardwareSpec
@@ -12,7 +13,6 @@ from stages.package.manifest import Manifest
 from stages.plan.instructions import Plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
-from stages.records import dataclass, field
 from stages.tensors import Array
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,6 @@ from stages.plan.tensor_file import read_tensors
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
 from stages.recipe.text import parse_recipe
-from stages.records import replace
 from stages.tensors import Array
 
 _REPACK = "compile the package again, or fetch a whole copy of it"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,7 +28,6 @@ from stages.plan.tensor_file import read_tensors, write_tensors
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
 from stages.recipe.text import parse_recipe, print_recipe
-from stages.records import dataclass, field
 from stages.tensors import Array
 
 _STOP = "give the recipe.txt of a folder that `recipe compile --stop-after PASS` wrote"

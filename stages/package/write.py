@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stages.package.decisions import DecidedFacts, PlanFiles, print_decisions
@@ -36,7 +37,6 @@ from stages.plan.text import print_plan
 from stages.recipe.decisions import Recipe
 from stages.recipe.explanation import Weighed
 from stages.recipe.text import print_recipe
-from stages.records import dataclass, field, replace
 from stages.tensors import Array
 
 

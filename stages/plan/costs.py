@@ -8,6 +8,7 @@ are priced once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 from stages.hardware.cost import CacheUse, launch_cycles, nanoseconds_to_cycles
@@ -15,7 +16,6 @@ from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.ddr_traffic import cache_uses, kept_constants
 from stages.plan.instructions import Opcode, Plan
 from stages.plan.prices import pricer
-from stages.records import dataclass
 
 
 class Role(IntEnum):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ from stages.hardware.interleave import pattern_of
 from stages.hardware.lru import UNTOUCHED, LineCache, Touched
 from stages.hardware.spec import Cache, HardwareSpec
 from stages.plan.instructions import DDR, Instruction, Opcode, Plan, Region
-from stages.records import dataclass, field
 
 Lines = NDArray[np.int64]
 _Numbered = tuple[int, Instruction]

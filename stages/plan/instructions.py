@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from stages.recipe.decisions import Lifetime
 from stages.recipe.graph import Operator
-from stages.records import dataclass, field
 from stages.tensors import DType, Layout, Shape, TensorType
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from stages.hardware.spec import HardwareSpec, Memory
 from stages.plan.instructions import Buffer, Plan
 from stages.plan.syntax import print_name
-from stages.records import dataclass
 
 PICTURE_ROWS = 16
 PICTURE_COLUMNS = 64

@@ -7,11 +7,11 @@ depends on no constant's elements. So new weights for an old plan need no compil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.records import dataclass
 from stages.tensors import Array, Box, Layout, box_slices
 
 LayoutOf = Callable[[str], Layout]

@@ -7,6 +7,7 @@ so equal ones are priced once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from stages.hardware.cost import (
@@ -41,7 +42,6 @@ from stages.plan.instructions import (
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.operators import flops
-from stages.records import dataclass, field
 from stages.tensors import DType, Shape, TensorType
 
 READ_SIDED = frozenset(

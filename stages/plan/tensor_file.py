@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import PackageError
-from stages.records import dataclass
 from stages.tensors import Array, DType
 
 _CODES = {

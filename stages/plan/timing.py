@@ -19,6 +19,8 @@ The compiler searches with these times, and the simulated device adds weather an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +28,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.plan.costs import Costs, Role, instruction_costs
 from stages.plan.instructions import Plan
 from stages.plan.weathered import Cycles, Weather, weathered_run
-from stages.records import dataclass
 
 __all__ = ["Timing", "Weather", "instruction_costs", "plan_cycles", "run_costs", "simulate"]
 

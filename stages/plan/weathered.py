@@ -5,11 +5,12 @@ The same recurrences as `timing._calm_run`, on vectors over runs; a test holds t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.plan.costs import Costs, Role
-from stages.records import dataclass
 
 Cycles = NDArray[np.int64]
 

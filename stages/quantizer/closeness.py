@@ -7,12 +7,12 @@ to the same figures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import inf, log10
 
 import numpy as np
 
 from stages.quantizer.settings import AccuracyLimit
-from stages.records import dataclass
 from stages.tensors import Array
 
 _MIN_AGREEMENT = 0.99

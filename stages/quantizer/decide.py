@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stages.compiler.quantization import Quantization, Range
@@ -21,7 +22,6 @@ from stages.quantizer.trial import Remembered, Trial, reading_quantized
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field, replace
 from stages.tensors import Array
 
 _NAMED = 8

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.normalizer.sample_files import Sample
-from stages.records import dataclass
 from stages.tensors import Array
 
 HALF = 2048

@@ -17,9 +17,9 @@ a trial of every subset.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from stages.quantizer.closeness import Closeness
-from stages.records import dataclass
 
 Kept = frozenset[str]
 Attempt = Callable[[Sequence[str]], Closeness | None]

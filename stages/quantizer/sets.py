@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ from stages.errors import InputError
 from stages.normalizer.quantization_copy import SAMPLES
 from stages.normalizer.sample_files import Sample, named_inputs, read_user_samples
 from stages.package import file_facts
-from stages.records import dataclass
 from stages.tensors import Array, DType, TensorType
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +32,6 @@ from stages.quantizer.document import (
     read_document,
 )
 from stages.recipe.graph import Graph
-from stages.records import dataclass
 
 
 class Method(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 import numpy as np
@@ -17,7 +18,6 @@ from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_export.host_node import host_call_model, words
 from stages.recipe.semantics import evaluate, rounded
-from stages.records import dataclass, field, replace
 from stages.tensors import Array, DType, TensorType
 
 _ROUNDS = frozenset({Kind.CAST, Kind.QUANTIZE})

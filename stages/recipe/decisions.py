@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from stages.recipe.graph import Graph
-from stages.records import dataclass, field
 from stages.tensors import ROW_MAJOR, Layout, Shape
 
 

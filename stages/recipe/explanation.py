@@ -7,10 +7,10 @@ they came to it. It is made of what a compile worked out anyway, so it costs no 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from stages.recipe.decisions import Group, Recipe
-from stages.records import dataclass, replace
 
 MAX_ALTERNATIVES = 8
 """Alternatives kept of each question: the best ones, and the chosen one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from binascii import Error as Base64Error
+from dataclasses import dataclass, field
 
 from stages.errors import InputError
 from stages.recipe.decisions import (
@@ -21,7 +22,6 @@ from stages.recipe.graph import Attribute, Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.printer import WORD
 from stages.recipe.scanner import Scanner
-from stages.records import dataclass, field
 from stages.tensors import DType, Layout, LayoutKind, TensorType
 
 _NUMBER = re.compile(r"-?(?:inf|nan|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(?![.\w])")

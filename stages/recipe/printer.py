@@ -7,10 +7,10 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from stages.recipe.decisions import Allocation, Cascade, Group, Recipe, Tile
 from stages.recipe.graph import Attribute, Operator
-from stages.records import dataclass, field
 from stages.tensors import Layout, LayoutKind
 
 BARE = re.compile(r"[A-Za-z0-9_.]+")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import NoReturn, TypeVar
 
 from stages.errors import InputError
 from stages.recipe.printer import BARE, WORD
-from stages.records import dataclass
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _INTEGER = re.compile(r"-?\d+(?![.\w])")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from stages.errors import RecipeError
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import TensorType
 
 MANY = 1 << 16

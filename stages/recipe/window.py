@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stages.recipe.graph import Operator
-from stages.records import dataclass
 from stages.tensors import Shape
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -13,7 +14,6 @@ from stages.evaluation.output_checks import OutputFacts
 from stages.evaluation.package_facts import Fallback, MemoryFacts
 from stages.evaluation.report_files import read_report
 from stages.evaluation.verdict import Verdict
-from stages.records import dataclass
 
 FILES = MappingProxyType(
     {

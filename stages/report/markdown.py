@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from stages.records import dataclass
 from stages.report.facts import PairFacts
 from stages.report.words import summary_lines
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from stages.comparison.merge_facts import Metric
 from stages.comparison.merge_rule import PairJudgement, PairVerdict
 from stages.comparison.merge_words import stage_word
-from stages.records import dataclass
 from stages.report.merge_cells import ACCURACY, TITLES, cell
 from stages.report.merge_report import MergeReport, counts, headline
 from stages.report.merge_text import clip, code_block, html_literal, literal

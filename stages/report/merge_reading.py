@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +14,6 @@ from stages.evaluation.latency import LatencySummary
 from stages.evaluation.output_checks import OutputFacts
 from stages.evaluation.package_facts import Fallback, MemoryFacts
 from stages.evaluation.verdict import Check
-from stages.records import dataclass
 from stages.report.facts import FAILED_OUTCOMES, FOLDERS, facts_of
 
 ACCURACY = "accuracy"

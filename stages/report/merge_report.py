@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stages.comparison.merge_rule import MergeJudgement, PairJudgement, PairVerdict
 from stages.comparison.merge_words import percent_text
 from stages.evaluation.verdict import Verdict
-from stages.records import dataclass
 
 _COUNTED = {
     PairVerdict.FAIL: "failing",

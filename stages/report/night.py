@@ -6,13 +6,13 @@ Equal nights give equal text: no clock, no path.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from stages.comparison.drift import Drift, Move, PairDrift, Timing
 from stages.comparison.nights import Figure, PairNight
 from stages.comparison.stage_names import STAGES
 from stages.evaluation.latency import ratio_text
-from stages.records import dataclass
 from stages.report.markdown import escape
 from stages.units import format_bytes, format_ns
 

@@ -8,11 +8,11 @@ it is held in a rolling buffer, row by row (as in Arm Vela's cascades).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from stages.compiler.draft import Draft
 from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.workload import Boxes, Workload
-from stages.records import dataclass, field
 from stages.tensors import Box, full_box
 
 _AXES = (2, 1, 0, 3)  # rows of images and of attention first; then rows of sequences

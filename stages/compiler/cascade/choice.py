@@ -9,10 +9,10 @@ short list of both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from stages.compiler.cascade.chains import Site, axes_of, chains_ending
 from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
-from stages.records import dataclass
 
 LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""

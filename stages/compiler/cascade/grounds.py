@@ -9,6 +9,7 @@ without it, by estimate.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stages.compiler.cascade.chains import Site, site_of
 from stages.compiler.cascade.choice import (
@@ -24,7 +25,6 @@ from stages.compiler.cascade.prices import ChainPrices, Price, price_of
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.memory.lifetimes import Storage
 from stages.compiler.tiling.workload import Workload
-from stages.records import dataclass
 
 _MOST = 4
 """Residents that are thought away, at most."""

@@ -7,6 +7,7 @@ whenever its buffer begins a new lap: with room for `laps` rounds, that is once 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from stages.compiler.cascade.chains import Chain, Site
 from stages.compiler.cascade.stripes import Striped
@@ -24,7 +25,6 @@ from stages.hardware.cost import compulsory_cycles, launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Engine
-from stages.records import dataclass, field
 from stages.tensors import full_box
 
 Price = tuple[int, int]

@@ -3,6 +3,8 @@ leaves out. Halos that are made again add up along a chain, and engines wait for
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 from stages.compiler.cascade.chains import Chain
 from stages.compiler.cascade.prices import ChainPrices, Estimate, GroupPrices, price_of
 from stages.compiler.cascade.stripes import Part, Striped, striped
@@ -12,7 +14,6 @@ from stages.hardware.cost import launch_cycles
 from stages.hardware.spec import SyncMode
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Engine
-from stages.records import dataclass, field, replace
 from stages.tensors import Box
 
 

@@ -8,6 +8,7 @@ without those that weren't.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.choice import Interval, Options, choose, rank
 from stages.compiler.cascade.grounds import Stand, grounds_of
@@ -25,7 +26,6 @@ from stages.plan.ddr_traffic import ddr_bytes
 from stages.plan.instructions import Plan
 from stages.plan.packing import Packing
 from stages.plan.timing import plan_cycles
-from stages.records import dataclass, field, replace
 
 _TRIES = 4
 """Times that cascades are tried, at most: each time without those that didn't gain."""

@@ -11,12 +11,12 @@ is ever copied.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from stages.compiler.cascade.chains import Chain
 from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.workload import Boxes
 from stages.recipe.decisions import Cascade
-from stages.records import dataclass, field
 from stages.tensors import Box
 
 

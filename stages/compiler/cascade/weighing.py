@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from stages.compiler.cascade.prices import Estimate
 from stages.recipe.explanation import Alternative, Weighed
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.stripes import Part
 from stages.compiler.emit.packing import StreamPacking
@@ -12,7 +13,6 @@ from stages.compiler.emit.tiles import Feed, TileEmitter, slot_place
 from stages.compiler.memory.slots import PlacedCascade
 from stages.compiler.tiling.streams import Step, Stream
 from stages.plan.instructions import SRAM
-from stages.records import dataclass, field, replace
 from stages.tensors import TensorType, box_shape
 
 Packed = Mapping[Stream, tuple[StreamPacking, Place]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.tiling.footprint import POSITIONED, tile_attributes
 from stages.compiler.tiling.streams import Step
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.plan.instructions import Kernel
 from stages.recipe.graph import Attribute, Operator, outer_operands
-from stages.records import dataclass, field, replace
 from stages.tensors import DType, TensorType, box_shape
 
 _KernelKey = tuple[object, ...]

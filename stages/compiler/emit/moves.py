@@ -4,6 +4,7 @@ Reversed axes of a slice are taken row by row, since DMA only moves forward."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -13,7 +14,6 @@ from stages.compiler.memory.lifetimes import concat_slices
 from stages.plan.instructions import Region
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import replace
 from stages.tensors import ROW_MAJOR, Layout, TensorType, full_box
 
 Move = tuple[Access, Access]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from stages.compiler.tiling.streams import align, box_bytes
 from stages.compiler.tiling.workload import Boxes, Workload
 from stages.plan.packing import Packed, Part
-from stages.records import dataclass, field
 from stages.tensors import Box
 
 BoxKey = tuple[tuple[str, Box], ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.draft import Draft
 from stages.compiler.emit.cascades import CascadeEmitter, Packed
@@ -26,7 +27,6 @@ from stages.plan.instructions import DDR, Binding, Buffer, Instruction, Opcode, 
 from stages.plan.packing import Packing, Whole
 from stages.recipe.decisions import Engine, Group, Lifetime
 from stages.recipe.graph import Operator, outer_operands
-from stages.records import dataclass, field, replace
 from stages.tensors import full_box
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from stages.compiler.emit.kernels import KernelTable
 from stages.compiler.emit.transfers import copies
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Instruction, Opcode, Region
 from stages.recipe.decisions import Lifetime
-from stages.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

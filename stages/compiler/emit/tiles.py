@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from stages.compiler.emit.kernels import TileKernels, accumulator_name
 from stages.compiler.emit.packing import StreamPacking
@@ -16,7 +17,6 @@ from stages.compiler.tiling.workload import Boxes, Workload
 from stages.plan.instructions import DDR, SRAM, Contraction, Instruction, Opcode, Region
 from stages.recipe.decisions import Engine, Lifetime, Tile
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field
 from stages.tensors import DType
 
 _ACTIVATIONS = frozenset(

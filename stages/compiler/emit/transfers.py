@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from stages.compiler.emit.regions import physical_region
 from stages.hardware.spec import Dma
 from stages.plan.instructions import Region
-from stages.records import dataclass
 from stages.tensors import ROW_MAJOR, DType
 
 

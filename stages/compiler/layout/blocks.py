@@ -7,11 +7,11 @@ choice. That is exact, and takes as many small programs as the node has choices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from math import inf
 
 from stages.compiler.layout.milp import Solved
 from stages.compiler.layout.problem import Edge, Problem
-from stages.records import dataclass, field
 
 Solver = Callable[[Problem], Solved | None]
 

@@ -7,6 +7,7 @@ channels are as large as their element type asks for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import lcm
 
 from stages.compiler.support import POINTWISE, REDUCTIONS, seed_of
@@ -14,7 +15,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator, outer_operands
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import ROW_MAJOR, DType, Layout, LayoutKind, TensorType
 
 _ANY_LAYOUT = POINTWISE | {

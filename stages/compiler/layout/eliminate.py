@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from stages.compiler.layout.problem import Edge, Matrix, Problem, added, transposed
-from stages.records import dataclass, field
 
 _Best = tuple[int, ...]
 

@@ -3,8 +3,9 @@ long as one gains."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from stages.compiler.layout.problem import Matrix, Problem, transposed
-from stages.records import dataclass, field
 
 _MAX_SWEEPS = 50
 

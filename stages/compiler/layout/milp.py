@@ -8,13 +8,13 @@ The relaxation is that of the local polytope, much tighter than that of `y >= x 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf, isfinite
 
 import numpy as np
 
 from stages.compiler.layout.problem import Problem
-from stages.records import dataclass, field
 
 _FEASIBILITY = 1e-6  # HiGHS's own tolerance on whole numbers, which x is rounded by
 

@@ -8,6 +8,7 @@ that it is converted to.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf
 
@@ -17,7 +18,6 @@ from stages.compiler.layout.prices import LayoutPrices
 from stages.compiler.layout.problem import Edge, Matrix, Problem
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator, outer_operands
-from stages.records import dataclass, field
 from stages.tensors import ROW_MAJOR, Layout
 
 OUTSIDE = -1

@@ -7,6 +7,7 @@ through the vector unit, and moves its value in and out; it never costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from math import prod
 
 from stages.compiler.layout.choices import same_bytes
@@ -15,7 +16,6 @@ from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Engine
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field
 from stages.tensors import Layout, TensorType
 
 _RESIDENT_SHARE = 4

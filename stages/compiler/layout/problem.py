@@ -7,10 +7,9 @@ can't stand beside each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
-
-from stages.records import dataclass
 
 Matrix = tuple[tuple[float, ...], ...]
 """Rows are choices of an edge's first node, columns those of its second."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.draft import Draft, fresh_name
 from stages.compiler.layout.choices import Choices, same_bytes
@@ -10,7 +11,6 @@ from stages.compiler.layout.network import operands_in_memory
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field, replace
 from stages.tensors import ROW_MAJOR, Array, Layout, TensorType
 
 

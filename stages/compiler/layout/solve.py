@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf, isfinite
 
 from stages.compiler.layout.blocks import BlockSolution, blocks_of
@@ -9,7 +10,6 @@ from stages.compiler.layout.eliminate import Core, eliminate
 from stages.compiler.layout.greedy import greedy
 from stages.compiler.layout.milp import Solved, solve_program
 from stages.compiler.layout.problem import Answer, Method, Problem
-from stages.records import dataclass
 
 MOST_NODES = 2000
 """Nodes of one integer program; beyond, it is cut at articulation points, or not solved."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
@@ -33,7 +34,6 @@ from stages.plan.instructions import DDR, SRAM
 from stages.recipe.decisions import Allocation, Engine, Lifetime, Tile
 from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Operator
-from stages.records import dataclass, field, replace
 
 _SHRINK = 7 / 8
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from stages.compiler.cascade.stripes import Striped
@@ -16,7 +17,6 @@ from stages.compiler.tiling.workload import Boxes
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
-from stages.records import replace
 from stages.tensors import box_shape
 
 

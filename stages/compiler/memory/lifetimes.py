@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stages.compiler.draft import Draft
 from stages.compiler.slices import slice_along
@@ -11,7 +12,6 @@ from stages.compiler.tiling.streams import box_bytes
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Attribute, Operator, outer_operands
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import TensorType, full_box
 
 

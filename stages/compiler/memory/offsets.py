@@ -7,12 +7,12 @@ longer-lived buffers are placed first, each at the lowest (or highest) gap that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from stages.compiler.tiling.streams import align
 from stages.memory_planner.greedy import free_gaps
 from stages.memory_planner.problem import Buffer
 from stages.memory_planner.solver import lowest_peak
-from stages.records import dataclass
 
 _STEPS = 4_000
 """Search steps for one memory, about half a second where first fit misses the bound by 5 %."""

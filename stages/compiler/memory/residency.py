@@ -10,9 +10,9 @@ live sets), and where there are more sets than `WIDTH` the cheapest ones are kep
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from stages.compiler.memory.lifetimes import Storage
-from stages.records import dataclass
 
 WIDTH = 32
 """Sets of alive residents that are followed at once."""

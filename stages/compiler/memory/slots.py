@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.memory.offsets import Placed, Request
 from stages.compiler.tiling.streams import Stream
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

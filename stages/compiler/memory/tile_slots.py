@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stages.compiler.memory.offsets import Arena, largest_first
 from stages.compiler.memory.slots import Needed, SlotNeeds, Slots
 from stages.compiler.tiling.search import (
@@ -13,7 +15,6 @@ from stages.compiler.tiling.search import (
 from stages.compiler.tiling.streams import dependencies, steps, streams
 from stages.compiler.tiling.workload import Workload
 from stages.recipe.decisions import Tile
-from stages.records import replace
 
 
 def place_slots(needs: SlotNeeds, arena: Arena, number: int) -> Slots | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -12,7 +13,6 @@ from stages.compiler.slices import slice_along
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import DType, Shape
 
 _WIDE_MEAN = 4096  # elements; the mean of fewer is one step of one tile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -16,7 +17,6 @@ from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.semantics.evaluation import evaluate
 from stages.recipe.window import Window
-from stages.records import dataclass, replace
 from stages.tensors import Array, DType, Shape, TensorType
 
 _Doubles = NDArray[np.float64]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +12,6 @@ from stages.compiler.support import OUTPUT_AXIS
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import Array, DType
 
 _Vector = NDArray[np.float64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import Array, DType, Shape, TensorType
 
 _QUESTION = "strides"

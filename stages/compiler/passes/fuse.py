@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from stages.compiler.dataflow import in_dataflow_order
 from stages.compiler.draft import Draft, GraphEditor
@@ -12,7 +13,6 @@ from stages.recipe.decisions import Engine, Group
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import DType, Shape, TensorType
 
 _MAX_OPERANDS = 8  # of one group: each needs slots in the SRAM

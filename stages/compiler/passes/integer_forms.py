@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
@@ -10,7 +12,6 @@ from stages.compiler.support import POINTWISE
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import Array, DType, TensorType
 
 _LARGEST = {DType.I8: 127, DType.I16: 32767}

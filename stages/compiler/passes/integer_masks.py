@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
@@ -10,7 +12,6 @@ from stages.compiler.rests import constant_parameters, range_parameters, rested
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import DType
 
 _NEEDED = (Kind.ADD, Kind.SOFTMAX, Kind.QUANTIZE, Kind.DEQUANTIZE)

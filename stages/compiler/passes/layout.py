@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from stages.compiler.draft import Draft
 from stages.compiler.layout.choices import Choices
 from stages.compiler.layout.greedy import greedy
@@ -12,7 +14,6 @@ from stages.compiler.layout.rewrite import Rewriting
 from stages.compiler.layout.solve import Solving
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Alternative, Weighed
-from stages.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

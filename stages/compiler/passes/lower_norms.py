@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
@@ -11,7 +13,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import DType, Shape, TensorType
 
 _NEEDED = (Kind.REDUCE_MEAN, Kind.SUB, Kind.MUL, Kind.ADD, Kind.SQRT, Kind.RECIPROCAL,

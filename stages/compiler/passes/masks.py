@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from stages.compiler.support import COMPARISONS, POINTWISE
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import Array, Shape, TensorType
 
 _BROADCASTING = (POINTWISE | COMPARISONS) - {Kind.QUANTIZE, Kind.DEQUANTIZE}

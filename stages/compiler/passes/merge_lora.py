@@ -7,6 +7,7 @@ branch costs nothing at inference once it is part of the weights that it adapts.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -19,7 +20,6 @@ from stages.compiler.patterns import scalar
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import Array, DType
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass, replace
 
 from stages.compiler.draft import Draft
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Graph
-from stages.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

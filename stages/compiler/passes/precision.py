@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 
 from stages.compiler.draft import Draft, fresh_name
@@ -17,7 +19,6 @@ from stages.recipe.decisions import Engine, Group
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field, replace
 from stages.tensors import Array, DType, TensorType
 
 _SCALARS = 1

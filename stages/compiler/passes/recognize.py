@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from stages.compiler.patterns import Any, Match, Node, match, node, scalar
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import Array, Shape
 
 _X = Any("x")

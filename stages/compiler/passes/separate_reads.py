@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.draft import Draft, fresh_name
 from stages.compiler.support import COMPARISONS, POINTWISE, TILED, seed_of
@@ -10,7 +11,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field, replace
 from stages.tensors import Array, Layout, TensorType
 
 _TAIL = -1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
@@ -9,7 +11,6 @@ from stages.compiler.patterns import scalar
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import TensorType
 
 _MOVES = frozenset(

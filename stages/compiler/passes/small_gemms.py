@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.small_gemms.dots import has_one_row, macs, to_dots
@@ -18,7 +19,6 @@ from stages.recipe.decisions import Engine
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field
 from stages.tensors import DType
 
 _QUESTION = "small_gemm"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from stages.compiler.draft import Draft
 from stages.compiler.emit.regions import whole_region
@@ -14,7 +15,6 @@ from stages.plan.instructions import DDR, Region
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field, replace
 
 _BOX_MOVES = (Kind.CONCAT, Kind.SLICE, Kind.EXPAND)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from stages.compiler.draft import Draft
@@ -17,7 +18,6 @@ from stages.recipe.decisions import Engine, Group
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field, replace
 
 _RESIDENT_SHARE = 8  # a value of an eighth of the SRAM or less is taken to stay there
 

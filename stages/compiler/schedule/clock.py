@@ -6,6 +6,7 @@ The recurrences are those of `plan/timing.py`, for instructions that are taken o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from stages.hardware.cost import launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
@@ -13,7 +14,6 @@ from stages.plan.costs import engine_of
 from stages.plan.ddr_traffic import kept_constants
 from stages.plan.instructions import Binding, Instruction, Kernel, Opcode, Plan
 from stages.plan.prices import Price, pricer
-from stages.records import dataclass, field
 
 
 @dataclass(slots=True)

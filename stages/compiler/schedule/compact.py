@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from stages.compiler.memory.offsets import ENOUGH
 from stages.compiler.schedule.clock import Clock
@@ -23,7 +24,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.memory_planner.problem import Buffer, Problem, max_live_bytes
 from stages.memory_planner.solution import Solution
 from stages.memory_planner.solver import solve
-from stages.records import dataclass, replace
 
 _MOST_BUFFERS = 3_000
 _STEPS = 600

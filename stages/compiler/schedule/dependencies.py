@@ -8,6 +8,7 @@ Within a place, instructions depend on each other only where their boxes meet.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from stages.compiler.emit.program import Place, Written
@@ -15,7 +16,6 @@ from stages.compiler.schedule.overlap import Footprint, footprint, may_share
 from stages.compiler.tiling.streams import align
 from stages.plan.instructions import DDR, SRAM, Opcode, Region
 from stages.recipe.decisions import Lifetime
-from stages.records import dataclass, field
 
 
 class Lane(IntEnum):

@@ -13,6 +13,7 @@ Within a lane of compute, stores or moves, program order is kept; only loads ove
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 
 from stages.compiler.schedule.clock import Clock
 from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane
@@ -20,7 +21,6 @@ from stages.compiler.schedule.pool import Pool, Span, pools_of
 from stages.compiler.support import placement_alignment
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import SRAM
-from stages.records import dataclass, field
 
 
 class Stuck(Exception):  # noqa: N818

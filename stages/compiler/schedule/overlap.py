@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 from stages.plan.instructions import Region
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

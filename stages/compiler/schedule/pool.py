@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import align
 from stages.hardware.spec import HardwareSpec
-from stages.records import dataclass
 
 Span = tuple[int, int]
 Nodes = tuple[int, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.schedule.clock import Clock, clock_of
@@ -11,7 +12,6 @@ from stages.compiler.schedule.dependencies import Dependencies, dependencies
 from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
-from stages.records import dataclass, replace
 
 _TRIES = 8
 """Schedules that are begun before all slots are pinned, at most."""

@@ -7,12 +7,12 @@ it is wide, or the array deep, `sum(a * b)` is done before the array is full.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from stages.compiler.draft import GraphEditor
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
-from stages.records import replace
 from stages.tensors import Shape, TensorType
 
 

@@ -7,13 +7,13 @@ them, at the price of multiplying by zeros.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from stages.compiler.draft import GraphEditor
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import replace
 from stages.tensors import Array
 
 MOST_CHANNELS = 512

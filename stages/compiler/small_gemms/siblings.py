@@ -8,6 +8,7 @@ values are the best known case; the forks of an Inception block another.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from stages.compiler.draft import GraphEditor
 from stages.compiler.slices import slice_along
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, replace
 from stages.tensors import Array, DType, TensorType
 
 _FOLLOWERS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from stages.compiler.draft import GraphEditor
 from stages.compiler.group_prices import GroupPrices
@@ -13,7 +14,6 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field
 from stages.tensors import TensorType
 
 _PASSING = frozenset({Kind.DEQUANTIZE, Kind.RESHAPE, Kind.IDENTITY})

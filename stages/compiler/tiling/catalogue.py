@@ -7,6 +7,7 @@ tensor core takes in one instruction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +22,6 @@ from stages.hardware.cost import TransferCost
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import DType
 
 _MOST_STEPS = 32  # times as many as the fewest that fit

@@ -8,13 +8,13 @@ hold, each combination is followed by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.compiler.tiling.streams import REDUCTION
 from stages.compiler.tiling.workload import Workload
-from stages.records import dataclass
 from stages.tensors import Box, Layout, LayoutKind, Shape, box_shape
 
 Columns = NDArray[np.int64]

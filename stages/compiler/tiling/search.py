@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +17,6 @@ from stages.compiler.tiling.workload import Boxes, Workload
 from stages.hardware.cost import launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.recipe.decisions import Tile
-from stages.records import dataclass, field
 from stages.tensors import DType, Shape, TensorType, full_box
 
 _NEARLY = 1.01

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.workload import Boxes, Workload
 from stages.recipe.decisions import Tile
-from stages.records import dataclass
 from stages.tensors import Box, Layout, Shape, TensorType, box_shape, full_box
 
 REDUCTION = -1

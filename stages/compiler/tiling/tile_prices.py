@@ -6,6 +6,7 @@ A search asks for the same few boxes again and again, so what was priced is reme
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from math import prod
 
 from stages.compiler.tiling.streams import (
@@ -38,7 +39,6 @@ from stages.plan.prices import (
     spatial_strides,
 )
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field
 from stages.tensors import box_shape, dense_strides
 
 

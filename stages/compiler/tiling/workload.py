@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd, lcm, prod
 
@@ -12,7 +13,6 @@ from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whol
 from stages.recipe.decisions import Group
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass, field, replace
 from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
 
 Boxes = Mapping[str, Box]

@@ -7,6 +7,7 @@ These rules can: each operator, value and constant has one name in recipe and pl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -18,7 +19,6 @@ from stages.plan.syntax import print_name
 from stages.recipe.decisions import Engine, Recipe
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import Array, TensorType
 
 __all__ = ["AGREEMENTS", "Matter", "check_agreement"]

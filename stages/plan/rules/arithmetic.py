@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
 from stages.plan.instructions import Contraction, Kernel, Opcode
@@ -12,7 +13,6 @@ from stages.plan.rules.kernels import computing, operator_fault
 from stages.plan.rules.violation import Finding, Findings
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.records import dataclass
 from stages.tensors import DType, TensorType
 
 CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})

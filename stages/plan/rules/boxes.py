@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stages.plan.instructions import Region
-from stages.records import dataclass
 
 _BUDGET = 20_000
 """Steps after which the answer is "yes, perhaps": box overlap is hard in general, and real boxes

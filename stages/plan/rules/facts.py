@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from stages.hardware.spec import HardwareSpec, Memory
 from stages.plan.instructions import NO_EVENT, Buffer, Opcode, Plan, Region
 from stages.plan.rules.order import Order, work_out_order
 from stages.plan.syntax import Form, form_of
-from stages.records import dataclass, replace
 from stages.tensors import LayoutKind
 
 NO_BUFFER = -1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.plan.instructions import Opcode, Plan
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stages.plan.instructions import Buffer, Region
 from stages.plan.syntax import print_name
-from stages.records import dataclass
 
 if TYPE_CHECKING:
     from stages.plan.rules.facts import Facts

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
 from stages.recipe.graph import Operator
-from stages.records import dataclass, field
 from stages.tensors import Array, DType, Shape, TensorType
 
 NodeAttribute = int | float | str | Sequence[int]

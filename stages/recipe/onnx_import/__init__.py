@@ -1,6 +1,5 @@
 """From ONNX: a model becomes a graph of typed operators, and the data of its constants."""
 
-from stages.recipe.onnx_import.message import ModelMessage, read_message
 from stages.recipe.onnx_import.model import import_model
 
-__all__ = ["ModelMessage", "import_model", "read_message"]
+__all__ = ["import_model"]

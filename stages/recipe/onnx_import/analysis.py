@@ -6,10 +6,9 @@ A normalised model needs little of it. It makes the import tolerant of models th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import (
     GraphProto,
     ModelProto,
@@ -44,7 +43,6 @@ from stages.recipe.onnx_import.value_types import (
     known_proto,
     read_type,
 )
-from stages.records import dataclass, field
 from stages.tensors import Array, DType, Shape, TensorType
 
 _LARGEST_FOLDED_GROWTH = 1 << 20  # bytes that folding an Expand may add to the constants
@@ -85,9 +83,8 @@ class Analysis:
         return answer.shape if isinstance(answer, TensorType) else None
 
 
-def analyse(model: ModelProto, weights: Mapping[str, NDArray[np.uint8]]) -> Analysis:
-    """Read a model's values in order, folding nodes whose results are known already. `weights` are
-    the bytes of initialisers that were cut out of it.
+def analyse(model: ModelProto) -> Analysis:
+    """Read a model's values in order, folding nodes whose results are known already.
 
     Raises:
         InputError: weights were left outside the model, or don't fill their shape.
@@ -98,7 +95,7 @@ def analyse(model: ModelProto, weights: Mapping[str, NDArray[np.uint8]]) -> Anal
     inputs = [value.name for value in graph.input if value.name not in initializers]
     analysis = Analysis(opsets, inputs)
     for tensor in graph.initializer:
-        _add_initializer(analysis, tensor, weights)
+        _add_initializer(analysis, tensor)
     for sparse in graph.sparse_initializer:
         _add_constant(analysis, sparse.values.name, _dense(sparse))
     for value in (*graph.input, *graph.output, *graph.value_info):
@@ -112,9 +109,7 @@ def analyse(model: ModelProto, weights: Mapping[str, NDArray[np.uint8]]) -> Anal
     return analysis
 
 
-def _add_initializer(
-    analysis: Analysis, tensor: TensorProto, weights: Mapping[str, NDArray[np.uint8]]
-) -> None:
+def _add_initializer(analysis: Analysis, tensor: TensorProto) -> None:
     if tensor.data_location == TensorProto.EXTERNAL:
         raise InputError(
             f"the data of %{tensor.name} lies outside the model",
@@ -128,10 +123,7 @@ def _add_initializer(
         analysis.types[tensor.name] = Untyped(f"has elements of type {name}", proto=known)
         return
     try:
-        if tensor.name in weights and not tensor.HasField("raw_data"):
-            data = weights[tensor.name].view(dtype.numpy).reshape(tuple(tensor.dims))
-        else:
-            data = numpy_helper.to_array(tensor)
+        data = numpy_helper.to_array(tensor)
     except ValueError as error:
         raise InputError(
             f"the data of %{tensor.name} don't fill its shape {list(tensor.dims)}: {error}",

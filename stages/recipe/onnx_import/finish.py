@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.translation import GraphBuilder
-from stages.records import replace
 from stages.tensors import Array
 
 

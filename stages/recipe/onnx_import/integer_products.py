@@ -7,6 +7,8 @@ hold.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from onnx import NodeProto
 
@@ -16,7 +18,6 @@ from stages.recipe.onnx_import.contractions import conv_attributes, matmul_of
 from stages.recipe.onnx_import.node import Node
 from stages.recipe.onnx_import.quantization import real
 from stages.recipe.onnx_import.translation import Translation, Translator
-from stages.records import dataclass
 
 _CONTRACTIONS = ("MatMulInteger", "ConvInteger")
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-import numpy as np
-from numpy.typing import NDArray
 from onnx import ModelProto
 from onnx.inliner import inline_local_functions
 
@@ -23,14 +18,9 @@ from stages.recipe.onnx_import.value_types import Cause, Untyped
 from stages.recipe.operators import IllegalOperatorError, infer
 from stages.tensors import Array, TensorType
 
-_ALL_INSIDE: Mapping[str, NDArray[np.uint8]] = MappingProxyType({})
 
-
-def import_model(
-    model: ModelProto, weights: Mapping[str, NDArray[np.uint8]] = _ALL_INSIDE
-) -> tuple[Graph, dict[str, Array]]:
-    """The graph that a normalised model means, and the data of its constants by name. `weights`
-    are the bytes of initialisers that were cut out of it: see `read_message`.
+def import_model(model: ModelProto) -> tuple[Graph, dict[str, Array]]:
+    """The graph that a normalised model means, and the data of its constants by name.
 
     What no kind can mean becomes a `host_call` that carries the original node.
 
@@ -41,7 +31,7 @@ def import_model(
     """
     if model.functions:
         model = inline_local_functions(model)
-    analysis = analyse(model, weights)
+    analysis = analyse(model)
     _require_typed_inputs(analysis)
     outputs = [value.name for value in model.graph.output]
     nodes = enclose(analysis, outputs)

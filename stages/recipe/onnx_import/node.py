@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
 from stages.errors import InputError
-from stages.records import dataclass
 
 DEFAULT_DOMAIN = ""
 MICROSOFT = "com.microsoft"

@@ -7,6 +7,7 @@ Equations, gate orders and defaults are those of the operators' pages in onnx's 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,6 @@ from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.recurrent_layer import Layer, read_layer
 from stages.recipe.onnx_import.recurrent_steps import Steps, finish
 from stages.recipe.onnx_import.translation import Translation, Translator
-from stages.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from stages.recipe.graph import Attribute
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.node import Node
 from stages.recipe.onnx_import.translation import NotRepresentable, Translation
-from stages.records import dataclass
 
 MAX_STEPS = 512
 """Steps of all directions together: each becomes a handful of operators."""

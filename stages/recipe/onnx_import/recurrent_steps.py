@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from stages.recipe.graph import Attribute
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.recurrent_layer import Activation, Layer, Weights
 from stages.recipe.onnx_import.translation import Translation
-from stages.records import dataclass
 from stages.tensors import Array, DType, Shape, TensorType
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import.node import Node
-from stages.records import dataclass, field
 from stages.tensors import Array, DType, Shape, TensorType
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper
 
-from stages.records import dataclass
 from stages.tensors import DType, TensorType
 
 

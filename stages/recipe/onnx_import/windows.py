@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stages.recipe.onnx_import.node import Node
 from stages.recipe.onnx_import.translation import NotRepresentable
-from stages.records import dataclass
 from stages.tensors import Shape
 
 

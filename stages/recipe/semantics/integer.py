@@ -6,6 +6,7 @@ sum to be an exact float32 integer (below 2**24), or in float64 where even one c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,6 @@ from stages.recipe.kinds import Kind
 from stages.recipe.semantics.contraction import convolve, multiply
 from stages.recipe.semantics.formats import along_axis, subtract_zero_point
 from stages.recipe.semantics.windows import Values
-from stages.records import dataclass
 from stages.tensors import Array
 
 _EXACT = (1 << 24) * (1 - 1e-5)

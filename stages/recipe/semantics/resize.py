@@ -17,13 +17,13 @@ Coordinates and weights are float32, in ONNX Runtime's order of operations: in a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.recipe.graph import Operator
 from stages.recipe.semantics.windows import Values
-from stages.records import dataclass
 from stages.tensors import Shape, TensorType
 
 Indices = NDArray[np.int64]
