@@ -73,7 +73,7 @@ def device_limit(draft: Draft, plan: Plan, spec: HardwareSpec) -> DeviceLimit:
         if group.engine not in TILED:
             continue
         work = workload(draft, group, operators)
-        key = work_signature(work, frozenset())
+        key = work_signature(work)
         if key not in best:
             best[key] = least_cycles(work, spec)
         engines[group.engine] += best[key] + launch_cycles(spec, group.engine)

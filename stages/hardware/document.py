@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from stages.errors import HardwareSpecError
+from stages.yaml_text import compose
 
 KeyPath = tuple[str | int, ...]
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
@@ -71,8 +72,7 @@ def read_document(path: Path) -> Document:
     """
     content = _read_bytes(path)
     try:
-        loader = yaml.SafeLoader(content.decode("utf-8"))
-        root = loader.get_single_node()
+        loader, root = compose(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise HardwareSpecError(
             f"byte 0x{content[error.start]:02x} at offset {error.start} isn't UTF-8",

@@ -9,6 +9,8 @@ from stages.memory_planner.solution import Solution
 
 Order = Callable[[Buffer], tuple[int, ...]]
 _UNBOUNDED = 1 << 62
+_Placed = tuple[int, int, int, int]
+"""A buffer's life `[lower, upper)`, then its bytes `[start, end)`."""
 
 
 def by_size(buffer: Buffer) -> tuple[int, ...]:
@@ -40,14 +42,14 @@ def first_fit(buffers: tuple[Buffer, ...], order: Order) -> Solution:
     The answer breaks the rules only where fixed buffers already do.
     """
     offsets: dict[str, int] = {}
-    placed: list[tuple[int, int, Buffer]] = []
+    placed: list[_Placed] = []
     queue = sorted(buffers, key=lambda item: (item.fixed_offset_bytes is None, *order(item)))
     for buffer in queue:
         offset = buffer.fixed_offset_bytes
         if offset is None:
             offset = _lowest_gap(buffer, placed)
         offsets[buffer.name] = offset
-        placed.append((offset, offset + buffer.size_bytes, buffer))
+        placed.append((buffer.lower, buffer.upper, offset, offset + buffer.size_bytes))
     return Solution({item.name: offsets[item.name] for item in buffers})
 
 
@@ -66,8 +68,8 @@ def free_gaps(
         yield low, limit
 
 
-def _lowest_gap(buffer: Buffer, placed: list[tuple[int, int, Buffer]]) -> int:
+def _lowest_gap(buffer: Buffer, placed: list[_Placed]) -> int:
     lower, upper = buffer.lower, buffer.upper
-    busy = [item[:2] for item in placed if item[2].lower < upper and lower < item[2].upper]
+    busy = [(low, high) for start, stop, low, high in placed if start < upper and lower < stop]
     gaps = free_gaps(busy, 0, _UNBOUNDED, buffer.alignment_bytes)
     return next(low for low, high in gaps if high - low >= buffer.size_bytes)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from stages.errors import InputError
 from stages.normalizer.quantization_copy import SAMPLES
+from stages.yaml_text import load
 
 _FORM = "see docs/quantization.md for its form"
 _Number = Annotated[float | int, Field(allow_inf_nan=False)]
@@ -99,7 +100,7 @@ def read_document(path: Path) -> Document:
         InputError: it can't be read, isn't YAML, or has another form; names key and value.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(
             f"the quantisation file can't be read: {str(error).splitlines()[0]}",

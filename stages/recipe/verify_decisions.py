@@ -97,19 +97,15 @@ def _external_results(recipe: Recipe) -> Iterator[tuple[Group, list[str]]]:
     """For each group the values that later groups or the caller read."""
     graph = recipe.graph
     home = {name: place for place, group in enumerate(recipe.groups) for name in group.operators}
-    readers: dict[str, set[int]] = {name: {-1} for name in graph.outputs}
+    maker = {name: home[each.name] for each in graph.operators for name in each.outputs}
+    external = set(graph.outputs)
     for operator in graph.operators:
         place = home[operator.name]
-        for name in operator.inputs:
-            if name in readers:
-                readers[name].add(place)
-            else:
-                readers[name] = {place}
+        external.update([name for name in operator.inputs if maker.get(name, place) != place])
     by_name = {operator.name: operator for operator in graph.operators}
-    for place, group in enumerate(recipe.groups):
+    for group in recipe.groups:
         results = [name for each in group.operators for name in by_name[each].outputs]
-        own = {place}
-        yield group, [name for name in results if not own.issuperset(readers.get(name, own))]
+        yield group, [name for name in results if name in external]
 
 
 def verify_layouts(recipe: Recipe) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.tiling.footprint import tile_attributes
+from stages.compiler.tiling.footprint import POSITIONED, tile_attributes
 from stages.compiler.tiling.streams import Step
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
 from stages.plan.instructions import Kernel
-from stages.recipe.graph import Operator, outer_operands
+from stages.recipe.graph import Attribute, Operator, outer_operands
 from stages.tensors import DType, TensorType, box_shape
 
 _KernelKey = tuple[object, ...]
@@ -59,6 +59,40 @@ class TileKernel:
     types: dict[str, TensorType]
 
 
+@dataclass(slots=True)
+class TileKernels:
+    """The kernels of one group's tiles: those of tiles that are alike are made once."""
+
+    work: Workload
+    table: KernelTable
+    known: dict[_KernelKey, tuple[TileKernel, int]] = field(default_factory=dict)
+
+    def of(self, step: Step, boxes: Boxes) -> tuple[TileKernel, int]:
+        """The kernel of a step, and its index."""
+        key = (
+            *(step.is_first, step.is_last, step.reduction is None),
+            tuple(boxes),
+            tuple([box_shape(box) for box in boxes.values()]),
+            *(
+                tuple(_tile_attributes(member, self.work, boxes).items())
+                for member in self.work.members
+                if member.kind in POSITIONED
+            ),
+        )
+        found = self.known.get(key)
+        if found is None:
+            kernel = tile_kernel(self.work, step, boxes)
+            index = self.table.intern(
+                self.work.group.name,
+                kernel.operators,
+                kernel.parameters,
+                (kernel.result,),
+                kernel.types,
+            )
+            found = self.known[key] = (kernel, index)
+        return found
+
+
 def tile_kernel(work: Workload, step: Step, boxes: Boxes) -> TileKernel:
     """What one step of a tiled group computes.
 
@@ -84,11 +118,14 @@ def accumulator_name(work: Workload) -> str:
 
 
 def _tile_operator(member: Operator, work: Workload, boxes: Boxes) -> Operator:
+    return replace(member, attributes=_tile_attributes(member, work, boxes))
+
+
+def _tile_attributes(member: Operator, work: Workload, boxes: Boxes) -> Mapping[str, Attribute]:
     types = [work.types[value] if value else None for value in member.inputs]
     parts = [boxes.get(value) if value else None for value in member.inputs]
     result = work.types[member.outputs[0]].shape
-    attributes = tile_attributes(member, boxes[member.outputs[0]], parts, types, result)
-    return replace(member, attributes=attributes)
+    return tile_attributes(member, boxes[member.outputs[0]], parts, types, result)
 
 
 def _accumulated(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from stages.compiler.emit.kernels import TileKernel, accumulator_name, tile_kernel
+from stages.compiler.emit.kernels import TileKernels, accumulator_name
 from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, slot_region
@@ -56,8 +56,12 @@ class TileEmitter:
     program: Program
     values: Callable[[str], Access]
     packed: Mapping[Stream, tuple[StreamPacking, Place]]
+    kernels: TileKernels = field(init=False)
     stores: int = 0
     launched: bool = False
+
+    def __post_init__(self) -> None:
+        self.kernels = TileKernels(self.work, self.program.kernels)
 
     def emit(self, tile: Tile) -> None:
         """Append the group's instructions, cut in tiles. Loads are written one step ahead where
@@ -145,12 +149,12 @@ class TileEmitter:
 
     def step(self, feeds: list[Feed], step: Step, boxes: Boxes, number: int) -> list[Written]:
         """The compute instruction of a step, and the store of its result where it is complete."""
-        kernel = tile_kernel(self.work, step, boxes)
+        kernel, index = self.kernels.of(step, boxes)
         reads = [self._operand(value, feeds, boxes) for value in kernel.parameters]
         result, store = self._result(step, boxes, number)
         if kernel.result != self.work.result:
             result = self._accumulator(boxes)
-        written = [self._compute(kernel, reads, result, boxes)]
+        written = [self._compute(index, reads, result, boxes)]
         return written + (store if step.is_last else [])
 
     def _operand(self, value: str, feeds: list[Feed], boxes: Boxes) -> Access:
@@ -196,20 +200,15 @@ class TileEmitter:
         )
         return Access(slot, region), store
 
-    def _compute(
-        self, kernel: TileKernel, reads: list[Access], result: Access, boxes: Boxes
-    ) -> Written:
+    def _compute(self, kernel: int, reads: list[Access], result: Access, boxes: Boxes) -> Written:
         work = self.work
-        index = self.program.kernels.intern(
-            work.group.name, kernel.operators, kernel.parameters, (kernel.result,), kernel.types
-        )
         instruction = Instruction(
             _opcode(work),
             "tensor_core" if work.group.engine is Engine.TENSOR_CORE else "vector",
             work.group.name,
             reads=tuple(access.region for access in reads),
             writes=(result.region,),
-            kernel=index,
+            kernel=kernel,
             contraction=_contraction(work, boxes),
             launch=not self.launched,
         )

@@ -23,17 +23,17 @@ from stages.compiler.memory.offsets import (
     place_within,
 )
 from stages.compiler.memory.residency import choose_residents
-from stages.compiler.memory.slots import PlacedCascade, Slots
-from stages.compiler.memory.tile_slots import place_slots
+from stages.compiler.memory.slots import PlacedCascade, SlotNeeds, Slots
+from stages.compiler.memory.tile_slots import place_slots, renamed_needs, slot_needs
 from stages.compiler.memory.too_small import does_not_fit
-from stages.compiler.support import TILED, placement_alignment
+from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import (
     Priced,
     Search,
 )
 from stages.compiler.tiling.weighing import weighed_tile
-from stages.compiler.tiling.workload import Workload, work_signature, workload
+from stages.compiler.tiling.workload import Workload, workloads
 from stages.hardware.cost import transfer_cost
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
@@ -74,9 +74,8 @@ class Assignment:
     works: dict[int, Workload] = field(default_factory=dict)
     memo: dict[object, Priced | None] = field(default_factory=dict)
     searches: dict[object, Search] = field(default_factory=dict)
-    catalogues: dict[int, Catalogue] = field(default_factory=dict)
-    signatures: dict[int, int] = field(default_factory=dict)
-    kinds: dict[object, int] = field(default_factory=dict)
+    catalogues: dict[str, Catalogue] = field(default_factory=dict)
+    needs: dict[object, SlotNeeds] = field(default_factory=dict)
     operators: Mapping[str, Operator] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
 
@@ -96,12 +95,9 @@ class Assignment:
             DoesNotFitError: no tile of a group fits the SRAM, or the DDR is too small.
             NoRoomError: a cascade's buffers find no place.
         """
-        self.operators = {op.name: op for op in self.draft.graph.operators}
-        self.works = {
-            number: workload(self.draft, group, self.operators)
-            for number, group in enumerate(self.draft.recipe.groups)
-            if group.engine in TILED
-        }
+        if not self.works:
+            self.operators = {op.name: op for op in self.draft.graph.operators}
+            self.works = workloads(self.draft, self.operators)
         roots = view_roots(self.draft)
         stores = storages(self.draft, roots)
         if self.cascades:
@@ -173,28 +169,25 @@ class Assignment:
     def _searched(self, number: int, resident: frozenset[str]) -> Search:
         """The search of a group, shared by layers that repeat."""
         work = self.works[number]
-        key = (self._signature(number), self._renamed(number, resident))
+        first = work.first
+        key = (first.group.name, *(value in resident for value in work.names))
         search = self.searches.get(key)
         if search is None:
-            signature = key[0]
-            catalogue = self.catalogues.get(signature)
+            catalogue = self.catalogues.get(first.group.name)
             if catalogue is None:
-                catalogue = self.catalogues[signature] = Catalogue(work, self.spec)
-            ours = catalogue.work
-            names = dict(zip(work.names, ours.names, strict=True))
-            same = frozenset(names[value] for value in resident)
-            search = self.searches[key] = Search(ours, self.spec, same, catalogue)
+                catalogue = self.catalogues[first.group.name] = Catalogue(first, self.spec)
+            same = frozenset(name for name, own in work.own_names.items() if own in resident)
+            search = self.searches[key] = Search(first, self.spec, same, catalogue)
         return search
 
-    def _signature(self, number: int) -> int:
-        """A number for what the search of a group depends on, residents apart."""
-        if number not in self.signatures:
-            signature = work_signature(self.works[number], frozenset())
-            self.signatures[number] = self.kinds.setdefault(signature, len(self.kinds))
-        return self.signatures[number]
-
-    def _renamed(self, number: int, resident: frozenset[str]) -> tuple[bool, ...]:
-        return tuple(value in resident for value in self.works[number].names)
+    def _needs(self, number: int, resident: frozenset[str], tile: Tile) -> SlotNeeds:
+        """The slots of a group's tiles, worked out once for layers that repeat."""
+        search = self._searched(number, resident)
+        key = (id(search), tile)
+        if key not in self.needs:
+            alignment = placement_alignment(self.spec.sram)
+            self.needs[key] = slot_needs(search.work, tile, search.resident, alignment)
+        return renamed_needs(self.needs[key], self.works[number])
 
     def _search(self, number: int, resident: frozenset[str], budget: int | None) -> Priced | None:
         """A memoised search; without a budget, the smallest tile."""
@@ -252,7 +245,7 @@ class Assignment:
             priced = self._search(number, held, budget)
             if priced is None:
                 return False
-            slots = place_slots(work, priced.tile, held, arena, number, self.spec)
+            slots = place_slots(self._needs(number, held, priced.tile), arena, number)
             if slots is not None:
                 solution.tiles[number] = priced.tile
                 solution.cycles[number] = priced.cycles

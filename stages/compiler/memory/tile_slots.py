@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stages.compiler.memory.offsets import Arena, largest_first
 from stages.compiler.memory.slots import Needed, SlotNeeds, Slots
-from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.search import (
     accumulator_bytes,
     exact_slots,
@@ -13,21 +14,12 @@ from stages.compiler.tiling.search import (
 )
 from stages.compiler.tiling.streams import dependencies, steps, streams
 from stages.compiler.tiling.workload import Workload
-from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
 
 
-def place_slots(
-    work: Workload,
-    tile: Tile,
-    resident: frozenset[str],
-    arena: Arena,
-    number: int,
-    spec: HardwareSpec,
-) -> Slots | None:
+def place_slots(needs: SlotNeeds, arena: Arena, number: int) -> Slots | None:
     """Places the slots of a group's tiles. Neighbouring groups fill the SRAM from opposite ends,
     so that the loads of one need not wait for the last tiles of the other."""
-    needs = _needs(work, tile, resident, placement_alignment(spec.sram))
     requests = needs.requests(number, number + 1, from_top=number % 2 == 1)
     placed = arena.place_all(largest_first(requests))
     if placed is None:
@@ -35,7 +27,8 @@ def place_slots(
     return needs.slots({item.request.name: item for item in placed})
 
 
-def _needs(work: Workload, tile: Tile, resident: frozenset[str], alignment: int) -> SlotNeeds:
+def slot_needs(work: Workload, tile: Tile, resident: frozenset[str], alignment: int) -> SlotNeeds:
+    """The slots that a group's tiles need."""
     moved = streams(work, dependencies(work), resident)
     boxes = (work.boxes(step.box, step.reduction) for step in steps(work, tile))
     sizes, result_bytes = exact_slots(work, boxes, moved, alignment)
@@ -48,3 +41,13 @@ def _needs(work: Workload, tile: Tile, resident: frozenset[str], alignment: int)
     if tile.reduction and tile.reduction < work.reduction_extent:
         accumulator = Needed(accumulator_bytes(work, tile.extents), 1)
     return SlotNeeds(work.group.name, loaded, result, accumulator)
+
+
+def renamed_needs(needs: SlotNeeds, work: Workload) -> SlotNeeds:
+    """What the first group that is like a group needs, as that group's own."""
+    names = work.own_names
+    streams = tuple(
+        (replace(stream, values=tuple(names[value] for value in stream.values)), needed)
+        for stream, needed in needs.streams
+    )
+    return replace(needs, group=work.group.name, streams=streams)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from stages.tensors import Array, DType, TensorType
 _HIGH = 127
 _LARGEST_BIAS = 2.0**30
 """In steps of the accumulator: half of int32 is left to the products."""
+_PART_ELEMENTS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def _quantize_weights(operator: Operator, scales: WeightScales, editor: GraphEdi
     axis = OUTPUT_AXIS[operator.kind] % weights.ndim
     activation_scale = editor.constants[producer.inputs[1]]
     floor = _least_scale(operator, activation_scale, weights.shape[axis], editor)
-    stored, scale = _symmetric(np.asarray(weights, np.float64), axis, scales, floor)
+    stored, scale = _symmetric(weights, axis, scales, floor)
     stored_name = editor.add_constant(f"{operator.inputs[1]}.i8", stored)
     scale_name = editor.add_constant(f"{operator.inputs[1]}.scale", scale)
     restored = editor.add_value(f"{operator.inputs[1]}.float", editor.types[operator.inputs[1]])
@@ -202,16 +204,37 @@ def _integer_bias(
 
 
 def _symmetric(
-    weights: NDArray[np.float64], axis: int, scales: WeightScales, floor: NDArray[np.float64]
+    weights: Array, axis: int, scales: WeightScales, floor: NDArray[np.float64]
 ) -> tuple[Array, Array]:
     """Weights in [-127, 127], and the float32 scale of each channel, no less than `floor`: the
     same for all where one holds for the tensor."""
-    others = tuple(other for other in range(weights.ndim) if other != axis)
-    largest = np.abs(weights).max(axis=others, keepdims=True, initial=0.0)
-    least = floor.reshape([-1 if place == axis else 1 for place in range(weights.ndim)])
+    largest = _largest(weights, axis)
+    least = floor.reshape(largest.shape)
     largest = np.maximum(largest, least * _HIGH)
     if scales is WeightScales.PER_TENSOR:
         largest = np.full_like(largest, largest.max(initial=0.0))
     scale = np.where(largest > 0, largest / _HIGH, 1.0).astype(np.float32)
-    stored = np.clip(np.rint(weights / scale), -_HIGH, _HIGH).astype(np.int8)
+    stored = np.empty(weights.shape, np.int8)
+    for rows in _parts(weights):
+        steps = np.asarray(weights[rows], np.float64) / (scale[rows] if axis == 0 else scale)
+        np.rint(steps, out=steps)
+        stored[rows] = np.clip(steps, -_HIGH, _HIGH, out=steps)
     return stored, scale.reshape(-1)
+
+
+def _largest(weights: Array, axis: int) -> NDArray[np.float64]:
+    """The largest magnitude of each channel, in an array of the weights' rank."""
+    others = tuple(other for other in range(weights.ndim) if other != axis)
+    shape = [extent if place == axis else 1 for place, extent in enumerate(weights.shape)]
+    found = np.zeros(shape)
+    for rows in _parts(weights):
+        part = np.abs(np.asarray(weights[rows], np.float64))
+        known = found[rows] if axis == 0 else found
+        np.maximum(known, part.max(axis=others, keepdims=True, initial=0.0), out=known)
+    return found
+
+
+def _parts(weights: Array) -> Iterator[slice]:
+    """Rows of weights, so many at a time that what is made of them stays in the cache."""
+    rows = max(1, _PART_ELEMENTS * len(weights) // max(1, weights.size))
+    return (slice(start, start + rows) for start in range(0, len(weights), rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from stages.plan.instructions import Region
 
@@ -24,10 +25,8 @@ class Footprint:
 def footprint(region: Region, place_address: int) -> Footprint:
     """The footprint of a region in a place that begins at an address."""
     start = region.address
-    axes = sorted(zip(region.strides, region.physical_shape, strict=True), reverse=True)
-    stop = start + region.dtype.size_bytes
-    for stride, extent in axes:
-        stop += (extent - 1) * stride
+    axes, strides, reach = _axes(region.strides, region.physical_shape)
+    stop = start + region.dtype.size_bytes + reach
     rest = start - place_address
     spans = []
     for stride, extent in axes:
@@ -37,7 +36,18 @@ def footprint(region: Region, place_address: int) -> Footprint:
         spans.append((first, first + extent))
     if rest:
         return Footprint(start, stop, (), None)
-    return Footprint(start, stop, tuple([stride for stride, _ in axes]), tuple(spans))
+    return Footprint(start, stop, strides, tuple(spans))
+
+
+@lru_cache(maxsize=1 << 14)
+def _axes(
+    strides: tuple[int, ...], extents: tuple[int, ...]
+) -> tuple[list[tuple[int, int]], tuple[int, ...], int]:
+    """Strides with extents, widest first, the strides alone, and how far the last element begins
+    behind the first: tiles are alike, and are asked for by the ten thousand."""
+    axes = sorted(zip(strides, extents, strict=True), reverse=True)
+    reach = sum((extent - 1) * stride for stride, extent in axes)
+    return axes, tuple([stride for stride, _ in axes]), reach
 
 
 def may_share(one: Footprint, other: Footprint) -> bool:

@@ -125,6 +125,11 @@ class Catalogue:
         return np.array(found, dtype=np.int64)
 
     @cached_property
+    def slots(self) -> list[Columns]:
+        """How many slots each row has for each stream."""
+        return [slots_of(self.work, self.table, item.axes) for item in self.streams]
+
+    @cached_property
     def computed(self) -> Columns:
         """`compute` where no operand lies whole in the SRAM, or where that makes no difference."""
         return self.compute(TilePrices(self.work, self.spec, frozenset()))
@@ -132,6 +137,17 @@ class Catalogue:
     def loads(self, stream: Stream, order: Sequence[int]) -> Columns:
         """How often each row loads a stream: once for each change of a loop at or outside the
         innermost loop that changes it."""
+        key = (stream.axes, tuple(order))
+        if key not in self._known_loads:
+            self._known_loads[key] = self._loads(stream, order)
+        return self._known_loads[key]
+
+    @cached_property
+    def _known_loads(self) -> dict[tuple[frozenset[int], tuple[int, ...]], Columns]:
+        """Answers of `loads`: whatever is resident, they are the same."""
+        return {}
+
+    def _loads(self, stream: Stream, order: Sequence[int]) -> Columns:
         loops = [(axis, self.counts[:, axis]) for axis in order] + [(REDUCTION, self.chunks)]
         total = np.ones(len(self.chunks), dtype=np.int64)
         found = total.copy()

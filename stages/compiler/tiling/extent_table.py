@@ -100,7 +100,7 @@ def _combined(work: Workload, extents: Columns, reduction: Columns) -> dict[str,
     if work.reduction_extent:
         axes.append((REDUCTION, reduction, work.reduction_extent))
     for axis, column, full in axes:
-        for extent in np.unique(column).tolist():
+        for extent in sorted(set(column.tolist())):
             if extent == full:
                 continue
             if axis == REDUCTION:

@@ -17,6 +17,15 @@ from stages.tensors import Box, Shape, TensorType, box_shape, broadcast_box, ful
 
 Span = tuple[int, int]
 
+POSITIONED = frozenset(
+    {
+        *(Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MAX_POOL, Kind.AVERAGE_POOL),
+        *(Kind.RESIZE, Kind.PAD),
+    }
+)
+"""Kinds whose `tile_attributes` depend on where a tile lies; those of others follow from its
+extents."""
+
 
 def operand_boxes(
     operator: Operator,

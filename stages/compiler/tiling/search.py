@@ -116,9 +116,9 @@ class Search:
         """The SRAM that the slots of each row take."""
         found, work = self.catalogue, self.work
         total: Columns = found.accumulator_bytes.copy()
-        for stream, moved in zip(found.streams, found.loaded, strict=True):
+        for stream, slots, moved in zip(found.streams, found.slots, found.loaded, strict=True):
             if not self._stays(stream):
-                total += slots_of(work, found.table, stream.axes) * moved.slot_bytes
+                total += slots * moved.slot_bytes
         if work.result not in self.resident:
             total += result_slots(work, found.table) * found.result.slot_bytes
         return total

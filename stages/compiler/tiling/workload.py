@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd, lcm, prod
 
@@ -40,13 +40,28 @@ class Product:
 
 @dataclass(frozen=True)
 class Workload:
-    """One device group. `operands` are the values read from outside, constants included."""
+    """One device group. `operands` are the values read from outside, constants included.
+
+    `alike` is an earlier group that differs in names alone, where there is one: what is asked of
+    both is worked out once.
+    """
 
     group: Group
     members: tuple[Operator, ...]
     types: Mapping[str, TensorType]
     layouts: Mapping[str, Layout]
     constants: frozenset[str]
+    alike: Workload | None = field(default=None, compare=False)
+
+    @property
+    def first(self) -> Workload:
+        """The first group that is like this one."""
+        return self.alike or self
+
+    @cached_property
+    def own_names(self) -> Mapping[str, str]:
+        """The names of the values of the first group that is like this one, and their own here."""
+        return dict(zip(self.first.names, self.names, strict=True))
 
     @cached_property
     def seed(self) -> Operator:
@@ -138,6 +153,9 @@ class Workload:
         return known
 
     def _boxes(self, box: Box, reduction: Span | None) -> Boxes:
+        if self.alike is not None:
+            names = self.own_names
+            return {names[value]: part for value, part in self.alike.boxes(box, reduction).items()}
         found = {self.result: box}
         for member, types, result, is_seed in self._backwards:
             span = reduction if is_seed else None
@@ -215,8 +233,20 @@ def workload(draft: Draft, group: Group, operators: Mapping[str, Operator]) -> W
     return Workload(group, members, types, layouts, constants)
 
 
-def work_signature(work: Workload, resident: frozenset[str]) -> object:
-    """What a search depends on, names left out: equal layers are searched once."""
+def workloads(draft: Draft, operators: Mapping[str, Operator]) -> dict[int, Workload]:
+    """The device groups of a draft by their numbers, each with the first that is like it."""
+    found: dict[int, Workload] = {}
+    firsts: dict[object, Workload] = {}
+    for number, group in enumerate(draft.recipe.groups):
+        if group.engine in TILED:
+            work = workload(draft, group, operators)
+            first = firsts.setdefault(work_signature(work), work)
+            found[number] = work if first is work else replace(work, alike=first)
+    return found
+
+
+def work_signature(work: Workload) -> object:
+    """What a group is, names left out: the tiles of equal groups are searched once."""
     numbers: dict[str, int] = {}
     for member in work.members:
         for value in (*member.inputs, *member.outputs):
@@ -231,7 +261,7 @@ def work_signature(work: Workload, resident: frozenset[str]) -> object:
         for member in work.members
     )
     facts = tuple(
-        (str(work.types[value]), work.layout(value), value in work.constants, value in resident)
+        (str(work.types[value]), work.layout(value), value in work.constants)
         for value in numbers
         if value
     )
