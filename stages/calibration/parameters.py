@@ -45,11 +45,11 @@ class Parameter:
 
     def text(self, value: int) -> str:
         """A value for people: exact, in a readable unit."""
-        return str(value) if self.dimension is COUNT else quantity_text(value, self.dimension)
+        return str(value) if self.dimension == COUNT else quantity_text(value, self.dimension)
 
     def yaml(self, value: int) -> str | int:
         """A value as the spec's YAML holds it: a count is a number, all else has a unit."""
-        return value if self.dimension is COUNT else self.text(value)
+        return value if self.dimension == COUNT else self.text(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _add(
         values = {path: value for path, value in values.items() if value}  # others have none
     own = max(1, round(sum(values.values()) / len(values)))
     low, high = _bounds(family.dimension, own)
-    if family.dimension is COUNT:
+    if family.dimension == COUNT:
         high = max(own, min(high, _peak(document)))
     found[name] = Parameter(name, tuple(values), family.dimension, own, own, low, high)
 
@@ -170,7 +170,7 @@ def _expand(family: _Family, document: Document) -> Iterator[KeyPath]:
 def _value(document: Document, path: KeyPath, family: _Family) -> int:
     value: Value = document.value(path)
     text = family.default if value is None else str(value)
-    if family.dimension is COUNT:
+    if family.dimension == COUNT:
         return value if isinstance(value, int) else 0
     try:
         return units.parse_quantity(text, family.dimension)
