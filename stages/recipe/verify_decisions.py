@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 from stages.recipe.decisions import Allocation, Engine, Group, Lifetime, Recipe
 from stages.recipe.kinds import Kind
 from stages.recipe.printer import print_group, print_line, print_operator, print_value_name, quoted
 from stages.recipe.refusal import refuse
-from stages.recipe.verify_in_place import takes_place
 from stages.tensors import LayoutKind
 
 _VIEWS = frozenset({Kind.IDENTITY, Kind.RESHAPE, Kind.SLICE, Kind.CONCAT, Kind.TRANSPOSE})
@@ -168,8 +167,7 @@ def verify_tiles(recipe: Recipe) -> None:
 
 
 def verify_allocations(recipe: Recipe) -> None:
-    """Allocations cover the life of their values, and none overlap while both are live, unless
-    one takes the other's place."""
+    """Allocations cover the life of their values, and none overlap while both are live."""
     spans = _live_spans(recipe)
     for name, place in recipe.allocations.items():
         line = partial(print_line, recipe, name)
@@ -209,15 +207,8 @@ def _verify_no_overlap(recipe: Recipe) -> None:
                 second = recipe.allocations[other]
                 if second.offset_bytes >= first.offset_bytes + first.size_bytes:
                     break
-                apart = roots[one] != roots[other]
-                if apart and _overlap(first, second) and not _in_place(recipe, roots, one, other):
+                if _overlap(first, second) and roots[one] != roots[other]:
                     _refuse_overlap(recipe, one, other)
-
-
-def _in_place(recipe: Recipe, roots: Mapping[str, str], one: str, other: str) -> bool:
-    """Views lie where their roots do, and share their fate."""
-    pair = roots[one], roots[other]
-    return all(root in recipe.allocations for root in pair) and takes_place(recipe, *pair)
 
 
 def _refuse_overlap(recipe: Recipe, one: str, other: str) -> None:

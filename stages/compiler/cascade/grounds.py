@@ -23,7 +23,6 @@ from stages.compiler.cascade.choice import (
 )
 from stages.compiler.cascade.prices import ChainPrices, Price, price_of
 from stages.compiler.memory.assign import Assignment, Memory
-from stages.compiler.memory.in_place import alive_bytes
 from stages.compiler.memory.lifetimes import Storage
 from stages.compiler.tiling.workload import Workload
 
@@ -122,7 +121,7 @@ class Grounds:
                 cycles[number] = memory.cycles[number]
                 continue
             held = frozenset(v for v in (*work.operands, work.result) if v in resident)
-            alive = alive_bytes(kept, number, memory.taken)
+            alive = sum(i.size_bytes for i in kept.values() if i.start <= number < i.stop)
             found = self.assignment.least_cycles(number, held, alive)
             if found is None:
                 return None

@@ -206,7 +206,6 @@ class PlanEmitter:
         root = self.memory.roots[value]
         if root in self.draft.constants:
             return self._raw_constant(root)
-        root = self.memory.homes.get(root, root)
         allocation = self.draft.recipe.allocations[root]
         place = Place(
             root,

@@ -9,23 +9,16 @@ from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
 from stages.compiler.memory.cascades import NoRoomError, cascade_tile, place_cascade, widened
 from stages.compiler.memory.ddr import Residency, allocation, ddr_allocations
-from stages.compiler.memory.in_place import (
-    alive_bytes,
-    heirs,
-    homes,
-    placed_residents,
-    requests,
-)
 from stages.compiler.memory.lifetimes import Storage, storages, view_roots
 from stages.compiler.memory.offsets import (
     Arena,
     Placed,
+    Request,
     place_within,
 )
 from stages.compiler.memory.residency import choose_residents
 from stages.compiler.memory.slots import PlacedCascade, SlotNeeds, Slots
 from stages.compiler.memory.tile_slots import place_slots, renamed_needs, slot_needs
-from stages.compiler.memory.too_small import does_not_fit
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.catalogue import Catalogue
 from stages.compiler.tiling.search import (
@@ -34,6 +27,7 @@ from stages.compiler.tiling.search import (
 )
 from stages.compiler.tiling.weighing import weighed_tile
 from stages.compiler.tiling.workload import Workload, workloads
+from stages.errors import DoesNotFitError
 from stages.hardware.cost import transfer_cost
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
@@ -48,8 +42,7 @@ _SHRINK = 7 / 8
 class Memory:
     """The memory decisions that the plan is emitted from. `roots` maps views to their storage,
     `cascades` goes by the name of each one's first group, `cycles` are estimates by group number,
-    and `resident` are the storages that lie whole in the SRAM. `taken`: see `in_place.heirs`;
-    `homes`: for each resident the one whose place it has, itself most often."""
+    and `resident` are the storages that lie whole in the SRAM."""
 
     roots: Mapping[str, str]
     works: Mapping[str, Workload]
@@ -57,8 +50,6 @@ class Memory:
     cascades: Mapping[str, PlacedCascade]
     cycles: Mapping[int, int]
     resident: Mapping[str, Storage]
-    taken: Mapping[str, str]
-    homes: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -77,7 +68,6 @@ class Assignment:
     catalogues: dict[str, Catalogue] = field(default_factory=dict)
     needs: dict[object, SlotNeeds] = field(default_factory=dict)
     operators: Mapping[str, Operator] = field(default_factory=dict)
-    taken: Mapping[str, str] = field(default_factory=dict)
 
     def beside(self, cascades: tuple[Striped, ...], kept: frozenset[str]) -> Assignment:
         """The same draft with some of its groups in cascades, among these residents: what was
@@ -102,7 +92,6 @@ class Assignment:
         stores = storages(self.draft, roots)
         if self.cascades:
             stores = widened(stores, self.cascades)
-        self.taken = heirs(self.works, stores, roots, self.cascades)
         if self.residency is Residency.STREAMING:
             resident: dict[str, Storage] = {}
         elif self.cascades:
@@ -140,7 +129,7 @@ class Assignment:
             return self._searched(number, held).least_cycles(room_bytes)
 
         count = len(self.draft.recipe.groups)
-        found = choose_residents(candidates, count, capacity, cost, self.taken)
+        found = choose_residents(candidates, count, capacity, cost)
         return dict(found.kept) if found is not None else {}
 
     def _moving_cycles(
@@ -205,11 +194,14 @@ class Assignment:
     ) -> _Solution | int:
         """A whole solution, or the number of the group whose tiles find no place."""
         arena = self._sram()
-        home = homes(resident, self.taken)
-        homeless = place_within(arena, requests(resident, home))
+        requests = [
+            Request(item.root, item.size_bytes, item.start, item.stop) for item in resident.values()
+        ]
+        homeless = place_within(arena, requests)
         if homeless is not None:
             return homeless.start
-        solution = _Solution(placed_residents(resident, home, arena.placed))
+        fixed = {placed.request.name: placed for placed in arena.placed}
+        solution = _Solution(fixed)
         cascaded = {
             number: item
             for item in self.cascades
@@ -239,7 +231,10 @@ class Assignment:
         held = frozenset(
             value for value in (*work.operands, work.result) if roots[value] in resident
         )
-        budget = self._capacity() - alive_bytes(resident, number, self.taken)
+        alive = sum(
+            item.size_bytes for item in resident.values() if item.start <= number < item.stop
+        )
+        budget = self._capacity() - alive
         smallest = self._search(number, held, None)
         while smallest is not None and budget >= smallest.sram_bytes:
             priced = self._search(number, held, budget)
@@ -261,11 +256,41 @@ class Assignment:
         """Residents without the least worthwhile of those alive at a group."""
         alive = [item for item in resident.values() if item.start <= number < item.stop]
         if not alive:
-            work, smallest = self.works[number], self._search(number, frozenset(), None)
-            count = len(self.draft.recipe.groups)
-            raise does_not_fit(work, f"group {number} of {count}", smallest, self.spec)
+            raise self._does_not_fit(number)
         loser = min(alive, key=_worth)
         return {root: item for root, item in resident.items() if root != loser.root}
+
+    def _does_not_fit(self, number: int) -> DoesNotFitError:
+        group = self.draft.recipe.groups[number]
+        smallest = self._search(number, frozenset(), None)
+        capacity = self._capacity()
+        work = self.works[number]
+        largest = max(
+            (value for value in (*work.operands, work.result) if value not in work.tables),
+            key=lambda value: work.types[value].size_bytes,
+        )
+        where = f"group {number} of {len(self.draft.recipe.groups)}, largest tensor "
+        where += f"%{largest} : {work.types[largest]}"
+        if smallest is None:
+            core = self.spec.tensor_core
+            return DoesNotFitError(
+                f"group {group.name}: no tile keeps to the tensor core's limits, m {core.max_m}, "
+                f"n {core.max_n}, k {core.max_k}",
+                where=where,
+                hint="raise `tensor_core.limits` in the hardware spec, or make the contraction "
+                "smaller",
+            )
+        missing = smallest.sram_bytes - capacity
+        lack = (
+            f"{missing} B more than the {capacity} B of {self.spec.name}"
+            if missing > 0
+            else f"and the {capacity} B of {self.spec.name} hold them only in parts"
+        )
+        return DoesNotFitError(
+            f"group {group.name}: its smallest tile needs {smallest.sram_bytes} B of SRAM, {lack}",
+            where=where,
+            hint=f"raise `memory.sram.size` in the hardware spec, or make %{largest} smaller",
+        )
 
     def _finish(
         self, solution: _Solution, stores: Mapping[str, Storage], roots: Mapping[str, str]
@@ -316,8 +341,6 @@ class Assignment:
             cascades,
             solution.cycles,
             {root: stores[root] for root in solution.residents},
-            self.taken,
-            homes({root: stores[root] for root in solution.residents}, self.taken),
         )
         explained = replace(self.draft, recipe=recipe).with_weighed(solution.weighed.values())
         return explained, memory

@@ -43,28 +43,22 @@ class Residency:
 
 
 def choose_residents(
-    candidates: Sequence[Storage],
-    count: int,
-    capacity_bytes: int,
-    cost: Cost,
-    taken: Mapping[str, str],
+    candidates: Sequence[Storage], count: int, capacity_bytes: int, cost: Cost
 ) -> Residency | None:
     """The residents among `candidates` that make `count` groups cheapest; None where no choice lets
-    every group's tiles fit. `taken`: of a storage that may lie where another lay that dies as it is
-    made, that other."""
+    every group's tiles fit."""
     starting: dict[int, list[Storage]] = {}
     ending: dict[int, list[Storage]] = {}
     for item in candidates:
         starting.setdefault(item.start, []).append(item)
         ending.setdefault(item.stop, []).append(item)
-    heir_of = {other: root for root, other in taken.items()}
     states: dict[State, _Path] = {frozenset(): _Path(0, (), 0)}
     is_exact = True
     for number in range(count):
         for item in ending.get(number, ()):
-            states = _without(states, item, heir_of.get(item.root))
+            states = _without(states, item)
         for item in starting.get(number, ()):
-            states = _with_and_without(states, item, capacity_bytes, taken.get(item.root))
+            states = _with_and_without(states, item, capacity_bytes)
         states = _run(states, number, capacity_bytes, cost)
         if not states:
             return None
@@ -76,14 +70,13 @@ def choose_residents(
     return Residency({item.root: item for item in _listed(best)}, best.cycles, is_exact)
 
 
-def _without(states: Mapping[State, _Path], item: Storage, heir: str | None) -> dict[State, _Path]:
-    """The states after a storage has died, its bytes left to its heir where that is there."""
+def _without(states: Mapping[State, _Path], item: Storage) -> dict[State, _Path]:
+    """The states after a storage has died."""
     found: dict[State, _Path] = {}
     for state, path in states.items():
         if item.root in state:
-            freed = 0 if heir in state else item.size_bytes
             state = state - {item.root}
-            path = _Path(path.cycles, path.kept, path.bytes_alive - freed)
+            path = _Path(path.cycles, path.kept, path.bytes_alive - item.size_bytes)
         other = found.get(state)
         if other is None or path.cycles < other.cycles:
             found[state] = path
@@ -91,11 +84,11 @@ def _without(states: Mapping[State, _Path], item: Storage, heir: str | None) -> 
 
 
 def _with_and_without(
-    states: Mapping[State, _Path], item: Storage, capacity_bytes: int, taken: str | None
+    states: Mapping[State, _Path], item: Storage, capacity_bytes: int
 ) -> dict[State, _Path]:
     found = dict(states)
     for state, path in states.items():
-        alive = path.bytes_alive + (0 if taken in state else item.size_bytes)
+        alive = path.bytes_alive + item.size_bytes
         if alive <= capacity_bytes:
             found[state | {item.root}] = _Path(path.cycles, (item, path.kept), alive)
     return found
