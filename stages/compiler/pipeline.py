@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from stages.compiler.cascading import Cascading
 from stages.compiler.draft import Pass, first_draft
 from stages.compiler.lora import Lora
+from stages.compiler.passes.absorb_shifts import AbsorbShifts
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
+from stages.compiler.passes.equalize_channels import EqualizeChannels
 from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
@@ -64,10 +66,12 @@ def rewrites(
         *simplifications(),
         *([HoistScales()] if quantization is None else []),
         FoldAffine(),
+        *_equalizing(quantization),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
         QuantizeConcat(),
         SinkDequantize(),
         AbsorbScales(),
+        *([AbsorbShifts(quantization)] if quantization is not None else []),
         *([QuantizeWeights(quantization)] if quantization is not None else []),
         *([CompensateRounding(sample)] if sample is not None else []),
         QuantizeMasks(),
@@ -79,6 +83,12 @@ def rewrites(
         Fuse(),
         Precision(),
     )
+
+
+def _equalizing(quantization: Quantization | None) -> tuple[Pass, ...]:
+    if quantization is None or not quantization.channel_factors:
+        return ()
+    return (EqualizeChannels(quantization.channel_factors),)
 
 
 def decisions() -> tuple[Pass, ...]:

@@ -30,7 +30,8 @@ small (float[1,4,8,8] x) => (float[1,5] y) {
 }
 """
 HEAD = "version: 1\nmodel: small\n"
-MIN_MAX = "calibration: {data: samples, method: min_max}\n"
+MIN_MAX = "calibration: {data: samples, method: min_max, equalize: none}\n"
+EQUALIZED = "calibration: {data: samples, method: min_max}\n"
 
 
 def samples(count: int, seed: int = 0) -> list[Sample]:
