@@ -38,7 +38,7 @@ Answer = Callable[[dict[str, Array]], object]
 class Task:
     """A trained model of the registry, inputs that it has an answer to, and how it is quantised.
 
-    `limit_db` is the accuracy limit in the file; None where int8 alone is enough. The numbers of
+    `limit` is the accuracy limit in the file; None where int8 alone is enough. The numbers of
     inputs are those that ranges are measured on, and that the limit is kept on.
     """
 
@@ -46,19 +46,20 @@ class Task:
     inputs: Callable[[int, int, Types, OnnxRuntimeReference], list[Sample]]
     answer: Answer
     method: str
-    limit_db: float | None
+    limit: str | None
     calibrating: int = 16
     limiting: int = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was found for a task on a device: of `judged` inputs how many agree in int8 alone, and
-    with the limit; `kept` are the operators in float then."""
+    """What was found for a task on a device: of `judged` inputs how many agree in the device's own
+    float, in int8 alone, and with the limit; `kept` are the operators in float then."""
 
     task: Task
     device: str
     judged: int
+    in_float: int
     alone: int
     limited: int
     kept: tuple[str, ...]
@@ -99,7 +100,7 @@ TASKS = (
         _each(task_inputs.turned_text_line),
         task_answers.greatest,
         "mse",
-        5,
+        "min_sqnr_db: 5",
         limiting=8,
     ),
     Task(
@@ -107,19 +108,27 @@ TASKS = (
         _each(task_inputs.text_line),
         task_answers.recognised,
         "percentile, percentile: 99.99",
-        25,
+        "min_argmax_agreement: 0.999",
+        limiting=64,
     ),
     Task(
         "ppocr_det",
         _each(task_inputs.text_page),
         task_answers.found_boxes,
         "percentile, percentile: 99.99",
-        20,
+        "min_mask_agreement: 0.9, mask_threshold: 0.3",
         calibrating=8,
-        limiting=2,
+        limiting=24,
     ),
-    Task("silero_vad", _frames, _speech, "min_max", 12, calibrating=80, limiting=40),
-    Task("magika", _each(task_inputs.file_ends), task_answers.greatest, "min_max", 20, limiting=24),
+    Task("silero_vad", _frames, _speech, "min_max", "min_sqnr_db: 12", calibrating=80, limiting=40),
+    Task(
+        "magika",
+        _each(task_inputs.file_ends),
+        task_answers.greatest,
+        "min_max",
+        "min_sqnr_db: 20",
+        limiting=24,
+    ),
 )
 
 
@@ -168,14 +177,15 @@ def _make_sets(task: Task, subject: Subject, judged: int, folder: Path) -> Judge
 def _row(task: Task, subject: Subject, sets: Judged) -> Row:
     alone = limited = _quantized(task, subject, sets.folder, "")
     agreeing_alone = agreeing = _agreeing(task, subject, alone, sets)
-    if task.limit_db is not None:
-        limit = f"accuracy: {{min_sqnr_db: {task.limit_db}, data: limiting.npz}}\n"
+    if task.limit is not None:
+        limit = f"accuracy: {{{task.limit}, data: limiting.npz}}\n"
         limited = _quantized(task, subject, sets.folder, limit)
         agreeing = _agreeing(task, subject, limited, sets)
     row = Row(
         task=task,
         device=subject.spec.name,
         judged=len(sets.samples),
+        in_float=_agreeing(task, subject, Quantization({}, frozenset()), sets),
         alone=agreeing_alone,
         limited=agreeing,
         kept=tuple(op.name for op in subject.graph.operators if op.name in limited.keep),
@@ -209,7 +219,8 @@ def _agreeing(task: Task, subject: Subject, quantization: Quantization, sets: Ju
 
 
 _HEAD = (
-    "model", "device", "ranges", "inputs", "int8 alone", "limit", "in float", "with them",
+    "model", "device", "ranges", "inputs", "all in float", "int8 alone", "limit", "in float",
+    "with them",
 )  # fmt: skip
 
 
@@ -230,6 +241,7 @@ def _cells(row: Row) -> list[str]:
         row.device,
         row.task.method.split(":")[-1].strip(),
         str(row.judged),
+        f"{row.in_float / row.judged:.0%}",
         f"{row.alone / row.judged:.0%}",
         _limit(row.task),
         str(len(row.kept)),
@@ -238,7 +250,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _limit(task: Task) -> str:
-    return "none" if task.limit_db is None else f"{task.limit_db:g} dB"
+    return "none" if task.limit is None else f"`{task.limit}`"
 
 
 def write_table(rows: Sequence[Row], page: Path) -> None:
