@@ -88,7 +88,7 @@ def rewrites(
 def _equalizing(quantization: Quantization | None) -> tuple[Pass, ...]:
     if quantization is None or not quantization.channel_factors:
         return ()
-    return (EqualizeChannels(quantization.channel_factors),)
+    return (EqualizeChannels(quantization),)
 
 
 def decisions() -> tuple[Pass, ...]:

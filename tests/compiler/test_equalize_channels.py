@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages.compiler.passes.equalize_channels import EqualizeChannels, equalizable
+from stages.compiler.quantization import Quantization, Range
 from stages.recipe.semantics import interpret
 from tests.compiler.passing import draft_of, random_array, run_pass
 
@@ -23,6 +24,16 @@ READERS = {
         "f32[2,6,12,12]",
     ),
 }
+
+
+def scaling(
+    factors: tuple[float, ...], keep: str = "", ranges: tuple[str, ...] = ()
+) -> EqualizeChannels:
+    """The pass, for %v alone."""
+    quantized = {name: Range(-1.0, 1.0) for name in ranges}
+    return EqualizeChannels(
+        Quantization(quantized, frozenset({keep}), channel_factors={"v": factors})
+    )
 
 
 def pair(reader: str, between: str = "", extra: str = "") -> str:
@@ -50,7 +61,7 @@ def pair(reader: str, between: str = "", extra: str = "") -> str:
 @pytest.mark.parametrize("between", ["", "relu", "leaky_relu"])
 def test_what_is_scaled_computes_the_same(reader: str, between: str) -> None:
     text, factors = pair(reader, between), (0.01, 3.0, 0.5, 1.0)
-    ran = run_pass(EqualizeChannels({"v": factors}), text, tolerance=1e-6)
+    ran = run_pass(scaling(factors), text, tolerance=1e-6)
     feeds = {"x": random_array(ran.before.graph.types["x"], np.random.default_rng(1))}
     values = [
         interpret(draft.graph, draft.constants, feeds, keep=("v",))["v"]
@@ -64,7 +75,7 @@ def test_what_is_scaled_computes_the_same(reader: str, between: str) -> None:
 def test_powers_of_two_change_no_bit(exponents: list[int]) -> None:
     factors = tuple(2.0**exponent for exponent in exponents)
     for reader in READERS:
-        run_pass(EqualizeChannels({"v": factors}), pair(reader, "relu"), tolerance=0.0)
+        run_pass(scaling(factors), pair(reader, "relu"), tolerance=0.0)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +88,7 @@ def test_powers_of_two_change_no_bit(exponents: list[int]) -> None:
     ],
 )
 def test_what_a_factor_would_change_is_left_alone(text: str) -> None:
-    ran = run_pass(EqualizeChannels({"v": (0.5, 2.0, 1.0, 1.0)}), text, tolerance=0.0)
+    ran = run_pass(scaling((0.5, 2.0, 1.0, 1.0)), text, tolerance=0.0)
     assert ran.after.constants.keys() == ran.before.constants.keys()
     assert not equalizable(ran.before)
 
@@ -93,7 +104,7 @@ def test_columns_of_a_product_are_channels_too() -> None:
         %y : f32[3,2] = matmul(%v, %u)
         output %y
         """
-    ran = run_pass(EqualizeChannels({"v": (0.5, 2.0, 4.0, 1.0)}), text, tolerance=0.0)
+    ran = run_pass(scaling((0.5, 2.0, 4.0, 1.0)), text, tolerance=0.0)
     assert not ran.after.constants.keys() & {"w", "b", "u"}
 
 
@@ -114,3 +125,41 @@ def test_the_weights_that_meet_a_channel(reader: str) -> None:
 def test_a_depthwise_reader_has_a_scale_for_each_channel() -> None:
     (found,) = equalizable(draft_of(pair("depthwise")))
     assert found.weight_sizes is None
+
+
+def affine(reader: str = "depthwise", number: str = "f32[1]") -> str:
+    """An activation, a scale, a shift, and what reads that."""
+    weights, read, result = READERS[reader]
+    return f"""
+        input %x : f32[2,4,6,6]
+        const %a : {number}
+        const %t : f32[]
+        const %u : {weights}
+        %h : f32[2,4,6,6] = hard_swish(%x)
+        %m : f32[2,4,6,6] = mul(%a, %h) # scale
+        %v : f32[2,4,6,6] = add(%m, %t) # shift
+        %y : {result} = {read}
+        output %y
+        """
+
+
+FACTORS = (0.5, 2.0, 4.0, 1.0)
+
+
+@pytest.mark.parametrize(("keep", "ranges"), [("scale", ("h", "v")), ("", ("v",))])
+def test_a_product_in_float_takes_factors_up(keep: str, ranges: tuple[str, ...]) -> None:
+    step = scaling(FACTORS, keep, ranges)
+    ran = run_pass(step, affine(), {"a": 0.7, "t": -0.3}, tolerance=0.0)
+    scales = [ran.after.constants[name] for name in ("a.1", "t.1")]
+    for scale, number in zip(scales, (0.7, -0.3), strict=True):
+        np.testing.assert_allclose(scale.reshape(-1), number / np.array(FACTORS), rtol=1e-6)
+
+
+def test_a_product_in_int8_keeps_its_one_number() -> None:
+    ran = run_pass(scaling(FACTORS, "", ("h", "v")), affine(), tolerance=0.0)
+    assert {"a", "t", "u"} <= ran.after.constants.keys()
+
+
+@pytest.mark.parametrize(("reader", "number"), [("dense", "f32[1]"), ("depthwise", "f32[4,1,1]")])
+def test_no_other_product_takes_factors_up(reader: str, number: str) -> None:
+    assert not equalizable(draft_of(affine(reader, number)))
