@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages.compiler.passes.equalize_channels import EqualizeChannels, equalizable
-from stages.compiler.quantization import Quantization, Range
+from stages.compiler.quantization import Quantization
 from stages.recipe.semantics import interpret
 from tests.compiler.passing import draft_of, random_array, run_pass
 
@@ -26,14 +26,9 @@ READERS = {
 }
 
 
-def scaling(
-    factors: tuple[float, ...], keep: str = "", ranges: tuple[str, ...] = ()
-) -> EqualizeChannels:
+def scaling(factors: tuple[float, ...]) -> EqualizeChannels:
     """The pass, for %v alone."""
-    quantized = {name: Range(-1.0, 1.0) for name in ranges}
-    return EqualizeChannels(
-        Quantization(quantized, frozenset({keep}), channel_factors={"v": factors})
-    )
+    return EqualizeChannels(Quantization({}, frozenset(), channel_factors={"v": factors}))
 
 
 def pair(reader: str, between: str = "", extra: str = "") -> str:
@@ -125,41 +120,3 @@ def test_the_weights_that_meet_a_channel(reader: str) -> None:
 def test_a_depthwise_reader_has_a_scale_for_each_channel() -> None:
     (found,) = equalizable(draft_of(pair("depthwise")))
     assert found.weight_sizes is None
-
-
-def affine(reader: str = "depthwise", number: str = "f32[1]") -> str:
-    """An activation, a scale, a shift, and what reads that."""
-    weights, read, result = READERS[reader]
-    return f"""
-        input %x : f32[2,4,6,6]
-        const %a : {number}
-        const %t : f32[]
-        const %u : {weights}
-        %h : f32[2,4,6,6] = hard_swish(%x)
-        %m : f32[2,4,6,6] = mul(%a, %h) # scale
-        %v : f32[2,4,6,6] = add(%m, %t) # shift
-        %y : {result} = {read}
-        output %y
-        """
-
-
-FACTORS = (0.5, 2.0, 4.0, 1.0)
-
-
-@pytest.mark.parametrize(("keep", "ranges"), [("scale", ("h", "v")), ("", ("v",))])
-def test_a_product_in_float_takes_factors_up(keep: str, ranges: tuple[str, ...]) -> None:
-    step = scaling(FACTORS, keep, ranges)
-    ran = run_pass(step, affine(), {"a": 0.7, "t": -0.3}, tolerance=0.0)
-    scales = [ran.after.constants[name] for name in ("a.1", "t.1")]
-    for scale, number in zip(scales, (0.7, -0.3), strict=True):
-        np.testing.assert_allclose(scale.reshape(-1), number / np.array(FACTORS), rtol=1e-6)
-
-
-def test_a_product_in_int8_keeps_its_one_number() -> None:
-    ran = run_pass(scaling(FACTORS, "", ("h", "v")), affine(), tolerance=0.0)
-    assert {"a", "t", "u"} <= ran.after.constants.keys()
-
-
-@pytest.mark.parametrize(("reader", "number"), [("dense", "f32[1]"), ("depthwise", "f32[4,1,1]")])
-def test_no_other_product_takes_factors_up(reader: str, number: str) -> None:
-    assert not equalizable(draft_of(affine(reader, number)))

@@ -14,7 +14,7 @@ from stages.compiler.support import OUTPUT_AXIS
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import Array, DType, Shape
+from stages.tensors import Array, DType
 
 _Doubles = NDArray[np.float64]
 _PASSING = frozenset({Kind.RELU, Kind.LEAKY_RELU})
@@ -45,9 +45,7 @@ class EqualizeChannels:
     Equalization and Bias Correction", 2019, section 4.1). Real numbers compute the same; floats but
     for the last bit of weights.
 
-    Factors for values that this graph can't scale are passed over; so are those that a product of a
-    quantised value with a number would take up: in int8 it vanishes into a scale, and one number
-    for all channels is what lets it. Runs behind `FoldAffine`.
+    Factors for values that this graph can't scale are passed over. Runs behind `FoldAffine`.
     """
 
     quantization: Quantization
@@ -58,17 +56,9 @@ class EqualizeChannels:
         editor = GraphEditor(draft)
         for found in equalizable(draft):
             factors = self.quantization.channel_factors.get(found.value)
-            if factors is not None and not self._is_integer(found.maker, editor):
+            if factors is not None:
                 _scale(found, np.asarray(factors, np.float64), editor)
         return editor.finish()
-
-    def _is_integer(self, maker: Operator, editor: GraphEditor) -> bool:
-        """Whether a maker is a product that reads a quantised value."""
-        return (
-            maker.kind is Kind.MUL
-            and maker.name not in self.quantization.keep
-            and _data(maker, editor) in self.quantization.ranges
-        )
 
 
 def equalizable(draft: Draft) -> tuple[Equalizable, ...]:
@@ -89,44 +79,16 @@ def _equalizable(value: str, editor: GraphEditor) -> Equalizable | None:
     (axis,) = axes
     between: list[Operator] = []
     maker = editor.producer(value)
-    while maker is not None and _passes(maker, rank, editor):
+    while maker is not None and maker.kind in _PASSING:
         between.append(maker)
-        source = _data(maker, editor)
+        source = maker.inputs[0]
         if editor.only_reader(source) is None:
             return None
         maker = editor.producer(source)
     if maker is None or axis is None or axis != _made_axis(maker, rank, editor):
         return None
     sizes = _weight_sizes(readers, editor)
-    if maker.kind is Kind.MUL and sizes is not None:
-        return None  # where weights pay for it, as much as in float is lost again
     return Equalizable(value, maker, tuple(between), tuple(readers), axis, sizes)
-
-
-def _passes(operator: Operator, rank: int, editor: GraphEditor) -> bool:
-    """Whether a positive factor goes through an operator: a shift takes it up in its constant."""
-    if operator.kind in _PASSING:
-        return True
-    return operator.kind is Kind.ADD and _is_affine(operator, rank, editor)
-
-
-def _is_affine(operator: Operator, rank: int, editor: GraphEditor) -> bool:
-    """Whether a sum or a product has a number as its other operand, on data of the same shape."""
-    own = [name for name in operator.inputs if name in editor.constants]
-    if len(own) != 1 or rank != 4:
-        return False
-    data = editor.constants[own[0]]
-    shape = editor.types[_data(operator, editor)].shape
-    return data.size == 1 and data.dtype == np.float32 and shape == _shape(operator, editor)
-
-
-def _shape(operator: Operator, editor: GraphEditor) -> Shape:
-    return editor.types[operator.outputs[0]].shape
-
-
-def _data(operator: Operator, editor: GraphEditor) -> str:
-    """The operand that isn't a constant."""
-    return next(name for name in operator.inputs if name not in editor.constants)
 
 
 def _read_axis(reader: Operator, value: str, rank: int, editor: GraphEditor) -> int | None:
@@ -143,8 +105,6 @@ def _read_axis(reader: Operator, value: str, rank: int, editor: GraphEditor) -> 
 
 def _made_axis(maker: Operator, rank: int, editor: GraphEditor) -> int | None:
     """The axis along which an operator's own constants can scale what it makes."""
-    if maker.kind is Kind.MUL:
-        return 1 if _is_affine(maker, rank, editor) else None
     if maker.kind not in OUTPUT_AXIS:
         return None
     weights = editor.constants.get(maker.inputs[1])
@@ -188,11 +148,7 @@ def _columns(reader: Operator, sizes: _Doubles) -> _Doubles:
 def _scale(found: Equalizable, factors: _Doubles, editor: GraphEditor) -> None:
     readers = [editor.operators[op.name] for op in found.readers]
     changed = [
-        *(
-            change
-            for op in (found.maker, *found.between)
-            for change in _divided(editor.operators[op.name], factors, editor)
-        ),
+        *_divided(editor.operators[found.maker.name], factors, editor),
         *((reader.name, 1, _multiplied(reader, factors, editor)) for reader in readers),
     ]
     if not all(np.isfinite(data).all() for _, _, data in changed):
@@ -205,19 +161,14 @@ def _scale(found: Equalizable, factors: _Doubles, editor: GraphEditor) -> None:
 
 
 def _divided(
-    operator: Operator, factors: _Doubles, editor: GraphEditor
+    maker: Operator, factors: _Doubles, editor: GraphEditor
 ) -> Iterator[tuple[str, int, Array]]:
-    """The operator's constants by place, divided along its channels."""
-    for place, name in enumerate(operator.inputs):
-        data = editor.constants.get(name)
-        if data is None:
-            continue
-        if operator.kind in OUTPUT_AXIS:
-            axis = OUTPUT_AXIS[operator.kind] % data.ndim if place == 1 else 0
-            yield operator.name, place, _along(data, axis, 1 / factors)
-        else:  # a number for each channel, in place of one for all
-            numbers = np.broadcast_to(data.reshape(1, 1, 1, 1), (1, factors.size, 1, 1))
-            yield operator.name, place, _along(numbers, 1, 1 / factors)
+    """The maker's constants by place, divided along its channels."""
+    for place, name in enumerate(maker.inputs[1:], start=1):
+        if name:
+            data = editor.constants[name]
+            axis = OUTPUT_AXIS[maker.kind] % data.ndim if place == 1 else 0
+            yield maker.name, place, _along(data, axis, 1 / factors)
 
 
 def _multiplied(reader: Operator, factors: _Doubles, editor: GraphEditor) -> Array:
