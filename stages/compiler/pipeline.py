@@ -11,6 +11,7 @@ from stages.compiler.lora import Lora
 from stages.compiler.passes.absorb_shifts import AbsorbShifts
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
+from stages.compiler.passes.equalize_channels import EqualizeChannels
 from stages.compiler.passes.factor_gates import FactorGates
 from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fold_strides import FoldStrides
@@ -79,6 +80,7 @@ def rewrites(
         *simplifications(),
         *([HoistScales()] if quantization is None else []),
         *foldings(),
+        *_equalizing(quantization),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
         QuantizeConcat(),
         SinkDequantize(),
@@ -105,6 +107,12 @@ def _may_shift(quantization: Quantization | None) -> bool:
         and bool(quantization.ranges)
         and quantization.activations is ActivationScales.ASYMMETRIC
     )
+
+
+def _equalizing(quantization: Quantization | None) -> tuple[Pass, ...]:
+    if quantization is None or not quantization.channel_factors:
+        return ()
+    return (EqualizeChannels(quantization),)
 
 
 def decisions() -> tuple[Pass, ...]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from stages.recipe.explanation import Weighed
@@ -39,7 +39,9 @@ class Quantization:
     """Ranges by tensor, and the operators that stay in float: those read no quantised value, and
     their weights aren't quantised.
 
-    `notes` and `weighed` say how it came to be, and go into the recipe with it.
+    `channel_factors` are what the channels of a value are divided by, and the weights that read it
+    multiplied by, before anything is quantised; `ranges` are those of the divided values. `notes`
+    and `weighed` say how it came to be, and go into the recipe with it.
     """
 
     ranges: Mapping[str, Range]
@@ -48,3 +50,4 @@ class Quantization:
     activations: ActivationScales = ActivationScales.ASYMMETRIC
     notes: tuple[str, ...] = ()
     weighed: tuple[Weighed, ...] = ()
+    channel_factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

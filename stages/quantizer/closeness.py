@@ -7,32 +7,53 @@ to the same figures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log10
 
 import numpy as np
 
+from stages.quantizer.answers import argmax_misses, mask_agreement
 from stages.quantizer.settings import AccuracyLimit
 from stages.tensors import Array
 
 _MIN_AGREEMENT = 0.99
 _MAX_STEPS = 1
+_ROUNDING = 1e-6  # of the product of a share and a number of positions
 _NARROW_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Closeness:
     """The worst of several outputs. `agreement` is the share of equal elements of outputs that are
-    wide integers or booleans; `special_mismatches` counts NaN and infinities that one side has."""
+    wide integers or booleans; `special_mismatches` counts NaN and infinities that one side has.
+
+    `argmax_positions` are the positions at which classes were compared, over all samples, and
+    `argmax_misses` those at which another class is the likeliest; none where no limit asks for
+    them, as `mask_agreement` is 1 then.
+    """
 
     sqnr_db: float = inf
     cosine: float = 1.0
     relative_error: float = 0.0
     agreement: float = 1.0
     special_mismatches: int = 0
+    argmax_positions: int = 0
+    argmax_misses: int = 0
+    mask_agreement: float = 1.0
+
+    @property
+    def argmax_agreement(self) -> float:
+        """The share of positions at which the same class is the likeliest."""
+        return 1 - self.argmax_misses / self.argmax_positions if self.argmax_positions else 1.0
 
     def meets(self, limit: AccuracyLimit) -> bool:
         """Whether every limit is kept."""
+        return self.may_meet(limit, 1.0)
+
+    def may_meet(self, limit: AccuracyLimit, seen: float) -> bool:
+        """Whether every limit can still be kept when only a share of the samples was `seen`, which
+        are all of one shape."""
+        allowed = (1 - (limit.min_argmax_agreement or 0.0)) * self.argmax_positions / seen
         return (
             not self.special_mismatches
             and self.agreement >= _MIN_AGREEMENT
@@ -41,16 +62,21 @@ class Closeness:
             and (
                 limit.max_relative_error is None or self.relative_error <= limit.max_relative_error
             )
+            and self.argmax_misses <= allowed + _ROUNDING
+            and self.mask_agreement >= (limit.min_mask_agreement or 0.0)
         )
 
     def worse(self, other: Closeness) -> Closeness:
-        """The worse of each figure."""
+        """The worse of each figure; counts add up."""
         return Closeness(
             min(self.sqnr_db, other.sqnr_db),
             min(self.cosine, other.cosine),
             max(self.relative_error, other.relative_error),
             min(self.agreement, other.agreement),
             self.special_mismatches + other.special_mismatches,
+            self.argmax_positions + other.argmax_positions,
+            self.argmax_misses + other.argmax_misses,
+            min(self.mask_agreement, other.mask_agreement),
         )
 
     def words(self, limit: AccuracyLimit) -> str:
@@ -62,6 +88,10 @@ class Closeness:
             figures.append(f"cosine {self.cosine:.6f}")
         if limit.max_relative_error is not None:
             figures.append(f"error {self.relative_error:.3%} of the range")
+        if limit.min_argmax_agreement is not None:
+            figures.append(f"{self.argmax_agreement:.2%} of arg max equal")
+        if limit.min_mask_agreement is not None:
+            figures.append(f"mask overlap {self.mask_agreement:.2%}")
         if self.agreement < _MIN_AGREEMENT:
             figures.append(f"{self.agreement:.2%} of integer elements equal")
         if self.special_mismatches:
@@ -69,9 +99,26 @@ class Closeness:
         return ", ".join(figures)
 
 
-def closeness(actual: Mapping[str, Array], expected: Mapping[str, Array]) -> Closeness:
-    """The worst over all outputs of one sample."""
-    return worst(compare(actual[name], array) for name, array in expected.items())
+def closeness(
+    actual: Mapping[str, Array], expected: Mapping[str, Array], limit: AccuracyLimit | None = None
+) -> Closeness:
+    """The worst over all outputs of one sample; `limit` says which answers are compared."""
+    found = worst(compare(actual[name], array) for name, array in expected.items())
+    if limit is None:
+        return found
+    chosen = [name for name in expected if limit.output in (None, name)]
+    pairs = [(actual[name], expected[name]) for name in chosen]
+    if limit.min_argmax_agreement is not None:
+        counts = [argmax_misses(one, other, limit.class_axis) for one, other in pairs]
+        found = replace(
+            found,
+            argmax_positions=sum(positions for positions, _ in counts),
+            argmax_misses=sum(misses for _, misses in counts),
+        )
+    if limit.min_mask_agreement is not None:
+        shares = [mask_agreement(one, other, limit.mask_threshold) for one, other in pairs]
+        found = replace(found, mask_agreement=min(shares, default=1.0))
+    return found
 
 
 def worst(items: Iterable[Closeness]) -> Closeness:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,12 +15,13 @@ from stages.hardware.spec import HardwareSpec
 from stages.normalizer.reference_values import ReferenceValues
 from stages.normalizer.sample_files import Sample
 from stages.quantizer.closeness import Closeness, closeness, worst
-from stages.quantizer.histograms import measure_extremes, measure_histograms
+from stages.quantizer.equalization import channel_factors, equalized
+from stages.quantizer.histograms import Run, measure_extremes, measure_histograms
 from stages.quantizer.placement import calibrated_values, simplified, surviving
 from stages.quantizer.range_methods import entropy, mean_squared_error, min_max, percentile
 from stages.quantizer.search import Found, Judge, Kept, fewest_in_float
 from stages.quantizer.sets import InputSet, load_set
-from stages.quantizer.settings import AccuracyLimit, Calibration, Method, Settings
+from stages.quantizer.settings import AccuracyLimit, Calibration, Equalize, Method, Settings
 from stages.quantizer.trial import Remembered, Trial, reading_quantized
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph
@@ -78,16 +79,31 @@ def decide(settings: Settings, subject: Subject) -> Decided:
     digests: dict[str, str] = {}
     notes: list[str] = []
     ranges: dict[str, Range] = {}
+    factors: dict[str, tuple[float, ...]] = {}
     if settings.calibration is not None:
         data = subject.load(settings, "calibration", settings.calibration.data)
         digests["calibration"] = data.sha256
         names = calibrated_values(subject.graph, simple, subject.spec)
-        ranges, notes = _calibrated(settings, settings.calibration, subject, data, names, means)
+        wanted = [name for name in names if name not in settings.ranges]
+        run = _values(subject, wanted, means)
+        if settings.calibration.equalize is Equalize.CHANNELS:
+            factors = channel_factors(simple, wanted, run, data.samples)
+            run = equalized(simple, factors, run)
+        ranges, notes = _calibrated(settings, settings.calibration, data, wanted, run)
+        if factors:
+            notes.append(f"quantisation: channels of {_listed(list(factors))} equalised")
     ranges |= settings.ranges
     for name, mean in means.items():
         if mean.source in ranges:  # which no mean leaves
             ranges.setdefault(name, ranges[mean.source])
-    quantization = Quantization(ranges, keep, settings.weights, settings.activations, tuple(notes))
+    quantization = Quantization(
+        ranges,
+        keep,
+        settings.weights,
+        settings.activations,
+        tuple(notes),
+        channel_factors=factors,
+    )
     if settings.accuracy is not None:
         data = subject.load(settings, "accuracy", settings.accuracy.data)
         digests["accuracy"] = data.sha256
@@ -98,15 +114,8 @@ def decide(settings: Settings, subject: Subject) -> Decided:
     return Decided(quantization, digests)
 
 
-def _calibrated(
-    settings: Settings,
-    calibration: Calibration,
-    subject: Subject,
-    data: InputSet,
-    names: tuple[str, ...],
-    means: Mapping[str, Mean],
-) -> tuple[dict[str, Range], list[str]]:
-    wanted = [name for name in names if name not in settings.ranges]
+def _values(subject: Subject, wanted: Sequence[str], means: Mapping[str, Mean]) -> Run:
+    """What gives the wanted values for a sample, means that the compiler makes among them."""
     sources = [mean.source for mean in means.values()]
     values = ReferenceValues(subject.model, [*wanted, *sources])
 
@@ -116,6 +125,16 @@ def _calibrated(
             name: _mean(found[mean.source]) for name, mean in means.items() if mean.source in found
         }
 
+    return run
+
+
+def _calibrated(
+    settings: Settings,
+    calibration: Calibration,
+    data: InputSet,
+    wanted: Sequence[str],
+    run: Run,
+) -> tuple[dict[str, Range], list[str]]:
     extremes = measure_extremes(run, data.samples, wanted)
     usable = {name: found for name, found in extremes.items() if found.is_finite}
     usable = {name: found for name, found in usable.items() if found.magnitude > 0}
@@ -158,6 +177,7 @@ def _limited(
     candidates: tuple[str, ...],
 ) -> Quantization:
     """The quantisation with as few more operators in float as the limit asks for."""
+    order = list(range(len(data.samples)))
     reference = ReferenceValues(subject.model, ())
     expected = [reference.outputs(sample) for sample in data.samples]
 
@@ -168,16 +188,20 @@ def _limited(
     def measure(kept: Kept) -> Closeness:
         tried = trial(kept, subject.sample)
         return worst(
-            closeness(tried.run(sample), outputs)
+            closeness(tried.run(sample), outputs, limit)
             for sample, outputs in zip(data.samples, expected, strict=True)
         )
 
     def attempt(kept: Kept) -> Closeness | None:
         tried = trial(kept, subject.sample)
         reached = Closeness()
-        for sample, outputs in zip(data.samples, expected, strict=True):
-            reached = reached.worse(closeness(tried.run(sample), outputs))
-            if not reached.meets(limit):
+        for seen, place in enumerate(tuple(order), start=1):
+            found = tried.run(data.samples[place])
+            reached = reached.worse(closeness(found, expected[place], limit))
+            if not reached.may_meet(limit, seen / len(order)):
+                # What one trial stumbles over is likely to trip the next: it goes first.
+                order.remove(place)
+                order.insert(0, place)
                 return None
         return reached
 
@@ -185,7 +209,7 @@ def _limited(
 
     def rank(kept: Kept) -> Closeness:
         """On the first sample, without the correction of biases."""
-        return closeness(trial(kept, None).run(data.samples[0], remembered), expected[0])
+        return closeness(trial(kept, None).run(data.samples[0], remembered), expected[0], limit)
 
     judge = Judge(measure, attempt, rank, lambda reached: reached.meets(limit))
     found = fewest_in_float(candidates, judge)

@@ -18,6 +18,20 @@ _FORM = "see docs/quantization.md for its form"
 _Number = Annotated[float | int, Field(allow_inf_nan=False)]
 
 
+_LIMITS = (
+    "min_sqnr_db",
+    "min_cosine",
+    "max_relative_error",
+    "min_argmax_agreement",
+    "min_mask_agreement",
+)
+_BELONGS = {
+    "class_axis": ("min_argmax_agreement",),
+    "mask_threshold": ("min_mask_agreement",),
+    "output": ("min_argmax_agreement", "min_mask_agreement"),
+}
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -35,6 +49,7 @@ class CalibrationDocument(_Part):
     data: Annotated[str, Field(min_length=1)]
     method: Literal["min_max", "percentile", "entropy", "mse"]
     percentile: Annotated[float | int, Field(gt=50, le=100)] | None = None
+    equalize: Literal["channels", "none"] = "none"
 
     @model_validator(mode="after")
     def _percentile_where_it_counts(self) -> CalibrationDocument:
@@ -47,19 +62,30 @@ class CalibrationDocument(_Part):
 
 
 class AccuracyDocument(_Part):
-    """The limit below which operators go back to float, in the measures of `recipe validate`."""
+    """The limit below which operators go back to float, in the measures of `recipe validate`, or
+    in what the task makes of the output."""
 
     min_sqnr_db: _Number | None = None
     min_cosine: Annotated[float | int, Field(gt=0, le=1)] | None = None
     max_relative_error: Annotated[float | int, Field(gt=0)] | None = None
+    min_argmax_agreement: Annotated[float | int, Field(gt=0, le=1)] | None = None
+    class_axis: int | None = None
+    min_mask_agreement: Annotated[float | int, Field(gt=0, le=1)] | None = None
+    mask_threshold: _Number | None = None
+    output: Annotated[str, Field(min_length=1)] | None = None
     data: Annotated[str, Field(min_length=1)] = SAMPLES
 
     @model_validator(mode="after")
     def _one_limit_at_least(self) -> AccuracyDocument:
-        if self.min_sqnr_db is self.min_cosine is self.max_relative_error is None:
-            raise ValueError(
-                "it needs a limit: give `min_sqnr_db`, `min_cosine` or `max_relative_error`"
-            )
+        if all(getattr(self, name) is None for name in _LIMITS):
+            raise ValueError(f"it needs a limit; give one of {', '.join(_LIMITS)}")
+        for option, limit in _BELONGS.items():
+            given = getattr(self, option) is not None
+            if given and all(getattr(self, name) is None for name in limit):
+                raise ValueError(
+                    f"`{option}` says nothing without {' or '.join(limit)}; give that, or take it "
+                    "out"
+                )
         return self
 
 

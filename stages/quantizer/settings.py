@@ -43,6 +43,13 @@ class Method(StrEnum):
     MSE = "mse"
 
 
+class Equalize(StrEnum):
+    """What is brought to like sizes before ranges are measured."""
+
+    CHANNELS = "channels"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """`data` is `samples` or the path of an .npz; `percentile` counts for that method alone."""
@@ -50,6 +57,7 @@ class Calibration:
     data: str
     method: Method
     percentile: float
+    equalize: Equalize = Equalize.NONE
 
     @property
     def words(self) -> str:
@@ -61,12 +69,21 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyLimit:
-    """The worst output of the worst sample must keep every limit that is given; None: no limit."""
+    """The worst output of the worst sample must keep every limit that is given; None: no limit.
+
+    Two are about what the task makes of `output` (of every output, where that is None), by the
+    formulas of `answers.py`; the share of arg max that agree is of all positions of all samples.
+    """
 
     data: str
-    min_sqnr_db: float | None
-    min_cosine: float | None
-    max_relative_error: float | None
+    min_sqnr_db: float | None = None
+    min_cosine: float | None = None
+    max_relative_error: float | None = None
+    min_argmax_agreement: float | None = None
+    class_axis: int = -1
+    min_mask_agreement: float | None = None
+    mask_threshold: float = 0.5
+    output: str | None = None
 
     @property
     def words(self) -> str:
@@ -78,6 +95,10 @@ class AccuracyLimit:
             limits.append(f"cosine {self.min_cosine:g}")
         if self.max_relative_error is not None:
             limits.append(f"error {self.max_relative_error:.3%} of the range")
+        if self.min_argmax_agreement is not None:
+            limits.append(f"{self.min_argmax_agreement:.2%} of arg max equal")
+        if self.min_mask_agreement is not None:
+            limits.append(f"mask overlap {self.min_mask_agreement:.2%}")
         return ", ".join(limits)
 
 
@@ -114,6 +135,14 @@ def load_settings(path: Path, graph: Graph) -> Settings:
     operators = {op.name: op for op in graph.operators}
     for name in document.keep:
         _require(name, operators, "keep", "operator", path)
+    if document.accuracy is not None and document.accuracy.output is not None:
+        _require(
+            document.accuracy.output,
+            dict.fromkeys(graph.outputs),
+            "accuracy.output",
+            "output",
+            path,
+        )
     return Settings(
         path=path,
         weights=WeightScales(document.weight_scales),
@@ -145,16 +174,28 @@ def _calibration(document: CalibrationDocument | None) -> Calibration | None:
     if document is None:
         return None
     percentile = 100.0 if document.percentile is None else float(document.percentile)
-    return Calibration(document.data, Method(document.method), percentile)
+    equalize = Equalize(document.equalize)
+    return Calibration(document.data, Method(document.method), percentile, equalize)
 
 
 def _limit(document: AccuracyDocument | None) -> AccuracyLimit | None:
     if document is None:
         return None
-    limits = (document.min_sqnr_db, document.min_cosine, document.max_relative_error)
     return AccuracyLimit(
-        document.data, *(None if limit is None else float(limit) for limit in limits)
+        data=document.data,
+        min_sqnr_db=_number(document.min_sqnr_db),
+        min_cosine=_number(document.min_cosine),
+        max_relative_error=_number(document.max_relative_error),
+        min_argmax_agreement=_number(document.min_argmax_agreement),
+        class_axis=-1 if document.class_axis is None else document.class_axis,
+        min_mask_agreement=_number(document.min_mask_agreement),
+        mask_threshold=0.5 if document.mask_threshold is None else float(document.mask_threshold),
+        output=document.output,
     )
+
+
+def _number(given: float | None) -> float | None:
+    return None if given is None else float(given)
 
 
 def _require(name: str, known: Mapping[str, object], key: str, what: str, path: Path) -> None:

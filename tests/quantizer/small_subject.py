@@ -30,7 +30,19 @@ small (float[1,4,8,8] x) => (float[1,5] y) {
 }
 """
 HEAD = "version: 1\nmodel: small\n"
-MIN_MAX = "calibration: {data: samples, method: min_max}\n"
+MIN_MAX = "calibration: {data: samples, method: min_max, equalize: none}\n"
+EQUALIZED = "calibration: {data: samples, method: min_max, equalize: channels}\n"
+
+
+_AFFINE = """
+affine (float[1,4,8,8] x) => (float[1,6,8,8] y) {
+    a = Conv <pads = [1,1,1,1]> (x, k1)
+    b = HardSwish (a)
+    c = Mul (b, s)
+    d = Add (c, t)
+    y = Conv (d, k2)
+}
+"""
 
 
 def samples(count: int, seed: int = 0) -> list[Sample]:
@@ -56,6 +68,21 @@ def model(loud: float = 1.0) -> onnx.ModelProto:
     return made
 
 
+def affine_model() -> onnx.ModelProto:
+    """A scale and a shift by numbers between an activation and a convolution."""
+    random = np.random.default_rng(4)
+    weights = {
+        "k1": convolution_weight(random, 8, 4, 3),
+        "k2": convolution_weight(random, 6, 8, 1),
+        "s": np.array([0.7], np.float32),
+        "t": np.array([-0.23], np.float32),
+    }
+    made = model_from_text(_AFFINE, weights)
+    for node in made.graph.node:
+        node.name = f"op_{node.output[0]}"
+    return made
+
+
 @dataclass(frozen=True)
 class Folder:
     """A normalised folder with a quantisation file beside it."""
@@ -69,11 +96,12 @@ class Folder:
         graph, constants = import_model(onnx.load(file))
         return Subject(file, graph, constants, self.spec, self.path / SAMPLES_FILE, samples(1)[0])
 
-    def decide(self, text: str, head: str = HEAD) -> Decided:
+    def decide(self, text: str) -> Decided:
         """What a quantisation file with this content makes."""
         file = self.path / "q.yaml"
-        file.write_text(head + text, encoding="utf-8")
         subject = self.subject()
+        head = HEAD.replace("small", subject.graph.name)
+        file.write_text(head + text, encoding="utf-8")
         return decide(load_settings(file, subject.graph), subject)
 
 

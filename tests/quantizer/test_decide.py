@@ -13,9 +13,19 @@ from models.textual import convolution_weight, model_from_text
 from stages.compiler.pipeline import Compiled, compile_graph
 from stages.compiler.quantization import ActivationScales, Quantization, Range, WeightScales
 from stages.errors import CompileError, InputError
+from stages.normalizer.reference import OnnxRuntimeReference
 from stages.quantizer import Decided, decide, load_settings
+from stages.quantizer.trial import Trial
 from stages.recipe.kinds import Kind
-from tests.quantizer.small_subject import HEAD, MIN_MAX, Folder, folder, model, samples
+from tests.quantizer.small_subject import (
+    EQUALIZED,
+    HEAD,
+    MIN_MAX,
+    Folder,
+    folder,
+    model,
+    samples,
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +49,16 @@ def compiled(made: Folder, quantization: Quantization) -> Compiled:
     return compile_graph(
         subject.graph, subject.constants, subject.spec, quantization, subject.sample
     )
+
+
+def answers(made: Folder, quantization: Quantization | None) -> np.ndarray:
+    """What a recipe makes of other inputs; the float model's answers without one."""
+    subject = made.subject()
+    if quantization is None:
+        runs = OnnxRuntimeReference(subject.model)
+        return np.stack([runs.run(sample)["y"] for sample in samples(6, seed=8)])
+    trial = Trial(subject.graph, subject.constants, subject.spec, quantization, None)
+    return np.stack([trial.run(sample)["y"] for sample in samples(6, seed=8)])
 
 
 def test_ranges_are_what_the_model_made_of_the_samples(small: Folder) -> None:
@@ -72,8 +92,7 @@ def test_a_mean_that_the_compiler_moved_is_measured_where_it_went(
         "k2": convolution_weight(random, 8, 2, 1),
     }
     made = folder(tmp_path, model_from_text(SQUEEZE, weights), samples(6), spec)
-    head = "version: 1\nmodel: squeeze\n"
-    found = quantization_of(made.decide(MIN_MAX, head))
+    found = quantization_of(made.decide(MIN_MAX))
     means = [
         np.einsum("nchw,oc->no", sample["x"], weights["k1"][:, :, 0, 0]) / 64
         for sample in samples(6)
@@ -84,7 +103,7 @@ def test_a_mean_that_the_compiler_moved_is_measured_where_it_went(
     hosted = {name for group in recipe.fallbacks for name in group.operators}
     kinds = {op.kind for op in recipe.graph.operators if op.name in hosted}
     assert kinds <= {Kind.QUANTIZE, Kind.DEQUANTIZE}  # of the float input and output
-    given = quantization_of(made.decide("activations: {a: {min: -3, max: 5}}\n", head))
+    given = quantization_of(made.decide("activations: {a: {min: -3, max: 5}}\n"))
     assert given.ranges["a.mean"] == Range(-3, 5)
 
 
@@ -174,6 +193,43 @@ def test_the_limit_may_be_a_cosine_or_an_error(loud: Folder) -> None:
     for limit, word in (("min_cosine: 0.999", "cosine"), ("max_relative_error: 0.02", "of the")):
         found = quantization_of(loud.decide(MIN_MAX + f"accuracy: {{{limit}}}\n"))
         assert found.keep
+        assert word in found.notes[1]
+
+
+def test_a_loud_channel_is_brought_to_the_size_of_the_others(loud: Folder) -> None:
+    plain = quantization_of(loud.decide(MIN_MAX))
+    found = quantization_of(loud.decide(EQUALIZED))
+    assert not plain.channel_factors
+    assert "channels of b" in found.notes[1]
+    (factors,) = [item for name, item in found.channel_factors.items() if name == "b"]
+    assert factors[0] == max(factors) > 5 * max(factors[1:])
+    wanted = answers(loud, None)
+    noise = [float(np.square(answers(loud, item) - wanted).sum()) for item in (plain, found)]
+    assert noise[1] < noise[0] / 10
+    made = compiled(loud, found)
+    assert set(found.notes) <= set(made.recipe.notes)
+
+
+def test_ranges_are_those_of_the_scaled_channels(loud: Folder) -> None:
+    plain, found = (quantization_of(loud.decide(text)) for text in (MIN_MAX, EQUALIZED))
+    assert found.ranges["b"].high == pytest.approx(
+        plain.ranges["b"].high, rel=0.01
+    )  # the largest stays
+    assert found.ranges["d"] == plain.ranges["d"]
+
+
+def test_a_given_range_is_of_channels_as_they_are(loud: Folder) -> None:
+    found = quantization_of(loud.decide(EQUALIZED + "activations: {b: {min: 0, max: 9}}\n"))
+    assert "b" not in found.channel_factors
+    assert found.ranges["b"].high == 9
+
+
+def test_the_limit_may_be_what_the_task_makes_of_the_output(loud: Folder) -> None:
+    for limit, word in (
+        ("min_argmax_agreement: 1", "100.00% of arg max equal"),
+        ("min_mask_agreement: 0.97, mask_threshold: 0.1", "mask overlap"),
+    ):
+        found = quantization_of(loud.decide(MIN_MAX + f"accuracy: {{{limit}}}\n"))
         assert word in found.notes[1]
 
 

@@ -99,6 +99,24 @@ MSE = "calibration: {data: samples, method: mse}\n"
         (HEAD + MSE + "accuracy: {min_cosine: 1.5}", "found 1.5", "form"),
         (HEAD + MSE + "accuracy: {max_relative_error: 0}", "found 0", "form"),
         (HEAD + MSE + "accuracy: {min_sqnr_db: .nan}", "finite", "form"),
+        (HEAD + MSE + "accuracy: {min_argmax_agreement: 98}", "found 98", "form"),
+        (HEAD + MSE + "accuracy: {min_mask_agreement: 0}", "found 0", "form"),
+        (
+            HEAD + MSE + "accuracy: {min_sqnr_db: 30, mask_threshold: 0.3}",
+            "`mask_threshold` says nothing without min_mask_agreement",
+            "take it out",
+        ),
+        (
+            HEAD + MSE + "accuracy: {min_sqnr_db: 30, output: y}",
+            "`output` says nothing without min_argmax_agreement or min_mask_agreement",
+            "take it out",
+        ),
+        (
+            HEAD + MSE + "accuracy: {min_argmax_agreement: 1, output: none}",
+            "names output 'none'",
+            "another model",
+        ),
+        (HEAD + "calibration: {data: samples, method: mse, equalize: rows}", "'channels'", "form"),
         ("just words", "the whole file", "form"),
         ("", "the whole file", "form"),
     ],
@@ -138,7 +156,16 @@ scheme: int8
 weight_scales: per_tensor
 activation_scales: symmetric
 calibration: {data: more.npz, method: percentile, percentile: 99.9}
-accuracy: {min_sqnr_db: 30, min_cosine: 0.99, max_relative_error: 0.1, data: judged.npz}
+accuracy:
+  min_sqnr_db: 30
+  min_cosine: 0.99
+  max_relative_error: 0.1
+  min_argmax_agreement: 0.98
+  class_axis: 1
+  min_mask_agreement: 0.9
+  mask_threshold: 0.3
+  output: y
+  data: judged.npz
 activations: {y: {min: 0, max: 1}}
 keep: [act]
 """
@@ -148,7 +175,7 @@ keep: [act]
         WeightScales.PER_TENSOR,
         ActivationScales.SYMMETRIC,
         Calibration("more.npz", Method.PERCENTILE, 99.9),
-        AccuracyLimit("judged.npz", 30.0, 0.99, 0.1),
+        AccuracyLimit("judged.npz", 30.0, 0.99, 0.1, 0.98, 1, 0.9, 0.3, "y"),
         {"y": Range(0.0, 1.0)},
         frozenset({"act"}),
     )

@@ -164,7 +164,7 @@ class AbsorbScales:
             if current.kind in (Kind.MUL, Kind.DIV):
                 _absorb(current, editor)
             elif current.kind is Kind.QUANTIZE:
-                _keep_stored(current, editor)
+                keep_stored(current, editor)
         return editor.finish()
 
 
@@ -185,7 +185,8 @@ def _absorb(product: Operator, editor: GraphEditor) -> None:
     editor.put(Operator(product.name, Kind.DEQUANTIZE, inputs, product.outputs, source.attributes))
 
 
-def _keep_stored(quantize: Operator, editor: GraphEditor) -> None:
+def keep_stored(quantize: Operator, editor: GraphEditor) -> None:
+    """Let those that read what is quantised a second time read what was stored the first time."""
     source = editor.producer(quantize.inputs[0])
     (stored,) = quantize.outputs
     if source is None or source.kind is not Kind.DEQUANTIZE or stored in editor.outputs:
