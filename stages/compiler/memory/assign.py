@@ -26,7 +26,7 @@ from stages.compiler.tiling.search import (
     Search,
 )
 from stages.compiler.tiling.weighing import weighed_tile
-from stages.compiler.tiling.workload import Workload, work_signature, workload
+from stages.compiler.tiling.workload import Workload, head_extents, work_signature, workload
 from stages.errors import DoesNotFitError
 from stages.hardware.cost import transfer_cost
 from stages.hardware.spec import HardwareSpec
@@ -87,10 +87,15 @@ class Assignment:
             NoRoomError: a cascade's buffers find no place.
         """
         self.operators = {op.name: op for op in self.draft.graph.operators}
-        self.works = {
+        works = {
             number: workload(self.draft, group, self.operators)
             for number, group in enumerate(self.draft.recipe.groups)
             if group.engine in TILED
+        }
+        heads = head_extents(self.draft.graph)
+        self.works = {
+            number: replace(work, head_extent=heads.get(work.result, 0))
+            for number, work in works.items()
         }
         roots = view_roots(self.draft)
         stores = storages(self.draft, roots)

@@ -11,7 +11,7 @@ from stages.compiler.draft import Draft
 from stages.compiler.support import CONTRACTIONS, REDUCTIONS, TILED, seed_of
 from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whole_axes
 from stages.recipe.decisions import Group
-from stages.recipe.graph import Operator
+from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
 
@@ -47,6 +47,7 @@ class Workload:
     types: Mapping[str, TensorType]
     layouts: Mapping[str, Layout]
     constants: frozenset[str]
+    head_extent: int = 0
 
     @cached_property
     def seed(self) -> Operator:
@@ -215,6 +216,23 @@ def workload(draft: Draft, group: Group, operators: Mapping[str, Operator]) -> W
     return Workload(group, members, types, layouts, constants)
 
 
+def head_extents(graph: Graph) -> dict[str, int]:
+    """For each value that readers see cut into heads, the extent of one along its last axis: it is
+    sliced, perhaps, and then reshaped from `[..., heads x extent]` to `[..., heads, extent]`."""
+    found: dict[str, int] = {}
+    for op in reversed(graph.operators):
+        if op.kind not in (Kind.RESHAPE, Kind.SLICE):
+            continue
+        source, result = op.inputs[0], op.outputs[0]
+        shape, target = graph.types[source].shape, graph.types[result].shape
+        if op.kind is Kind.SLICE:
+            if result in found and shape[-1:] != () and shape[-1] % found[result] == 0:
+                found[source] = found[result]
+        elif len(target) > 1 and shape and 1 < target[-1] < shape[-1] == prod(target[-2:]):
+            found[source] = target[-1]
+    return found
+
+
 def work_signature(work: Workload, resident: frozenset[str]) -> object:
     """What a search depends on, names left out: equal layers are searched once."""
     numbers: dict[str, int] = {}
@@ -235,7 +253,7 @@ def work_signature(work: Workload, resident: frozenset[str]) -> object:
         for value in numbers
         if value
     )
-    return operators, facts, work.group.engine
+    return operators, facts, work.group.engine, work.head_extent
 
 
 def product_of(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:
