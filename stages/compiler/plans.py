@@ -24,7 +24,7 @@ from stages.plan.packing import Packing
 from stages.plan.timing import plan_cycles
 from stages.recipe.explanation import Alternative, Weighed
 
-_SHARE = 16
+_SHARE = 8
 """One part in so many of a plan's time: with less than that to gain nothing is woven."""
 _BY_GROUPS, _WOVEN = "group by group", "woven"
 

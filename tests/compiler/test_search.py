@@ -12,10 +12,13 @@ from stages.compiler.memory.assign import Assignment
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.tiling.search import Search, accumulator_bytes, exact_slots
 from stages.compiler.tiling.streams import align, dependencies, steps, streams
-from stages.compiler.tiling.workload import Workload, workload
+from stages.compiler.tiling.workload import Workload, head_extents, workload
 from stages.errors import DoesNotFitError
 from stages.plan.rules import check_plan
 from stages.recipe.decisions import Engine, Group, Tile
+from stages.recipe.graph import Graph, Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import DType, TensorType
 from tests.compiler.passing import draft_of
 from tests.compiler.specs import hardware, with_sram
 
@@ -163,3 +166,40 @@ def test_a_tile_keeps_to_the_limits_of_the_core(draft: Draft, m: int, n: int, k:
             raise
         return
     assert not check_plan(compiled.plan, spec)
+
+
+def test_readers_that_see_heads_say_how_wide_one_is() -> None:
+    types = {
+        "qkv": TensorType(DType.I8, (1, 8, 48)),
+        "q": TensorType(DType.I8, (1, 8, 24)),
+        "heads": TensorType(DType.I8, (1, 8, 3, 8)),
+        "flat": TensorType(DType.I8, (8, 24)),
+    }
+    cut = {"starts": (0,), "stops": (24,), "axes": (2,), "steps": (1,)}
+    operators = (
+        Operator("slice", Kind.SLICE, ("qkv",), ("q",), cut),
+        Operator("split", Kind.RESHAPE, ("q",), ("heads",)),
+        Operator("flatten", Kind.RESHAPE, ("q",), ("flat",)),
+    )
+    graph = Graph("heads", ("qkv",), ("heads", "flat"), (), types, operators)
+    assert head_extents(graph) == {"q": 8, "qkv": 8}
+
+
+def test_among_tiles_that_cost_nearly_the_same_whole_heads_go_first() -> None:
+    spec = hardware("rk3588_npu")
+    text = """
+input %x : f16[128,384]
+const %w : f16[384,2304]
+group y on tensor_core
+  %y : f16[128,2304] = matmul(%x, %w)
+output %y"""
+    plain = work_of(draft_of(text))
+    free, whole = (
+        Search(work, spec, frozenset({"x"})).cheapest(spec.sram.usable_bytes)
+        for work in (plain, replace(plain, head_extent=64))
+    )
+    assert free is not None
+    assert whole is not None
+    assert free.tile.extents[-1] % 64, "else the test says nothing"
+    assert whole.tile.extents[-1] % 64 == 0
+    assert whole.cycles <= free.cycles * 1.02

@@ -14,6 +14,7 @@ from stages.recipe.kinds import Kind
 from stages.tensors import LayoutKind, Shape
 
 _MIN_REDUCTION = 64
+_MOST_HEADS = 4
 
 
 def extents_of(work: Workload) -> list[Shape]:
@@ -46,7 +47,15 @@ def axis_cuts(work: Workload, axis: int) -> list[int]:
             if extent < full:
                 found[extent] = None
         parts *= 2
+    if work.head_extent and work.head_extent % step == 0 and axis == channel_axis(work):
+        # Whole heads, so that what reads the first one needn't wait for a part of the next.
+        found |= dict.fromkeys(_whole_heads(work.head_extent, full))
     return [*found, *reversed(work.inner_extents(axis))]
+
+
+def _whole_heads(extent: int, full: int) -> list[int]:
+    counts = [count for count in range(1, _MOST_HEADS + 1) if full % (count * extent) == 0]
+    return [count * extent for count in reversed(counts) if count * extent < full]
 
 
 def reductions_of(work: Workload, spec: HardwareSpec) -> list[int]:

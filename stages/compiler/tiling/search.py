@@ -61,8 +61,8 @@ class Search:
     def cheapest(self, budget_bytes: int) -> Priced | None:
         """The cheapest tile whose slots fit the budget; None where none does.
 
-        Of tiles that cost nearly the same the one with the fewest steps is taken: each step is
-        instructions to issue, store and check.
+        Of tiles that cost nearly the same one that leaves heads whole is taken, and of those the
+        one with the fewest steps: each step is instructions to issue, store and check.
         """
         fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
         if not len(fits):
@@ -71,7 +71,10 @@ class Search:
         limit = int(cycles.min() * _NEARLY)
         orders, rows = np.nonzero(cycles <= limit)
         count = self._steps[fits[rows]]
-        rank = np.lexsort((rows, orders, self.sram_bytes[fits[rows]], cycles[orders, rows], count))
+        cut = self._cuts_heads[fits[rows]]
+        rank = np.lexsort(
+            (rows, orders, self.sram_bytes[fits[rows]], cycles[orders, rows], count, cut)
+        )
         return self._priced(int(orders[rank[0]]), int(fits[rows[rank[0]]]))
 
     def rivals(self, budget_bytes: int, chosen: Priced, count: int) -> list[Priced]:
@@ -162,6 +165,15 @@ class Search:
             longer, shorter = np.maximum(compute, moving), np.minimum(compute, moving)
             by_order.append(longer + shorter // _HIDDEN + (ramp + first) // 2)
         return np.array(by_order, dtype=np.int64)
+
+    @cached_property
+    def _cuts_heads(self) -> Columns:
+        """Whether each row ends within a head: all alike where nothing reads heads."""
+        extents = self.catalogue.table.extents
+        found = np.zeros(len(extents), dtype=np.int64)
+        if self.work.head_extent:
+            found |= extents[:, -1] % self.work.head_extent != 0
+        return found
 
     @cached_property
     def _steps(self) -> Columns:

@@ -11,7 +11,7 @@ from stages.compiler.draft import Draft
 from stages.compiler.support import CONTRACTIONS, REDUCTIONS, TILED, seed_of
 from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whole_axes
 from stages.recipe.decisions import Group
-from stages.recipe.graph import Operator
+from stages.recipe.graph import Graph, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
 
@@ -51,6 +51,7 @@ class Workload:
     types: Mapping[str, TensorType]
     layouts: Mapping[str, Layout]
     constants: frozenset[str]
+    head_extent: int = 0
     alike: Workload | None = field(default=None, compare=False)
 
     @property
@@ -237,11 +238,30 @@ def workloads(draft: Draft, operators: Mapping[str, Operator]) -> dict[int, Work
     """The device groups of a draft by their numbers, each with the first that is like it."""
     found: dict[int, Workload] = {}
     firsts: dict[object, Workload] = {}
+    heads = head_extents(draft.graph)
     for number, group in enumerate(draft.recipe.groups):
         if group.engine in TILED:
             work = workload(draft, group, operators)
+            work = replace(work, head_extent=heads.get(work.result, 0))
             first = firsts.setdefault(work_signature(work), work)
             found[number] = work if first is work else replace(work, alike=first)
+    return found
+
+
+def head_extents(graph: Graph) -> dict[str, int]:
+    """For each value that readers see cut into heads, the extent of one along its last axis: it is
+    sliced, perhaps, and then reshaped from `[..., heads x extent]` to `[..., heads, extent]`."""
+    found: dict[str, int] = {}
+    for op in reversed(graph.operators):
+        if op.kind not in (Kind.RESHAPE, Kind.SLICE):
+            continue
+        source, result = op.inputs[0], op.outputs[0]
+        shape, target = graph.types[source].shape, graph.types[result].shape
+        if op.kind is Kind.SLICE:
+            if result in found and shape[-1:] != () and shape[-1] % found[result] == 0:
+                found[source] = found[result]
+        elif len(target) > 1 and shape and 1 < target[-1] < shape[-1] == prod(target[-2:]):
+            found[source] = target[-1]
     return found
 
 
@@ -265,7 +285,7 @@ def work_signature(work: Workload) -> object:
         for value in numbers
         if value
     )
-    return operators, facts, work.group.engine
+    return operators, facts, work.group.engine, work.head_extent
 
 
 def product_of(seed: Operator, out: Shape, x: Shape, w: Shape) -> Product:
