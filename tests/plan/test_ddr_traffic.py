@@ -238,7 +238,7 @@ def test_the_cliff_beyond_the_capacity() -> None:
 
 def test_the_edge_tpus_eight_megabytes() -> None:
     """The shipped spec: layers of 100 KiB are all kept up to 79 of them; the next one crosses USB
-    at 450 MB/s in every inference, and so does each that follows."""
+    in every inference, and so does each that follows."""
     spec = load_spec(SPECS / "edge_tpu.yaml")
     assert spec.weight_cache is not None
     size = 100 * 1024
@@ -252,7 +252,7 @@ def test_the_edge_tpus_eight_megabytes() -> None:
         return plan_cycles(plan(tuple(map(load, constants)), constants=constants), spec)
 
     within, beyond = cycles(79) - cycles(78), cycles(82) - cycles(81)
-    streamed = -(-size * spec.clock_hz // 450_000_000)
+    streamed = -(-size * spec.clock_hz // spec.ddr.read_bandwidth)
     assert beyond == streamed
     assert within < streamed / 50
     assert cycles(80) - cycles(79) >= streamed
