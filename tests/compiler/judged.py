@@ -15,6 +15,7 @@ from stages.device.functional import Machine
 from stages.evaluation.accuracy import compare_floats
 from stages.hardware.spec import HardwareSpec
 from stages.plan.rules import check_plan
+from stages.plan.rules.agreement import check_agreement
 from stages.plan.timing import plan_cycles, simulate
 from stages.recipe.graph import Graph
 from stages.recipe.kinds import Kind
@@ -135,15 +136,17 @@ def _casts_only_floats(graph: Graph) -> bool:
 
 
 def judge_plan(compiled: Compiled, spec: HardwareSpec) -> None:
-    """The recipe is legal and reads back, the plan keeps every rule, and simulated it takes the
-    cycles that it was planned to take."""
+    """The recipe is legal and reads back, the plan keeps every rule and is that of the recipe, and
+    simulated it takes the cycles that it was planned to take."""
     verify(compiled.recipe, compiled.constants)
     if parse_recipe(print_recipe(compiled.recipe)) != compiled.recipe:
         raise JudgementError("text", "the recipe doesn't read back as it was printed")
     for group in compiled.recipe.fallbacks:
         if not group.reason:
             raise JudgementError("fallback", f"group {group.name} is on the host without a reason")
-    if violations := check_plan(compiled.plan, spec):
+    violations = check_plan(compiled.plan, spec)
+    violations += check_agreement(compiled.plan, compiled.recipe, compiled.weights)
+    if violations:
         kinds = sorted({item.rule for item in violations})
         raise JudgementError(f"rule {','.join(kinds)}", str(violations[0]))
     if (one := plan_cycles(compiled.plan, spec)) != (

@@ -15,10 +15,10 @@ from stages.compiler.emit.regions import bytes_region
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.schedule.clock import Clock, clock_of
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
-from stages.compiler.schedule.permute import permuted
+from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.reorder import Order, Scheduled, scheduled
 from stages.compiler.schedule.weave import Freedom, woven_order
-from stages.plan.instructions import SRAM, Instruction, Opcode
+from stages.plan.instructions import SRAM, Instruction, Kernel, Opcode
 from stages.plan.timing import plan_cycles
 from stages.recipe.decisions import Lifetime
 from tests.compiler.judged import case_of, compile_and_judge, compile_in_integers, judge_same_bits
@@ -29,7 +29,7 @@ from tests.compiler.specs import hardware
 SPEC = hardware("npu_tiny")
 QUEUES = ("tensor_core", "vector", "host", "dma0", "dma1")
 STEP = 10_000
-SEEDS = (1, 3, 8, 12, 26, 47)
+SEEDS = (1, 3, 7, 8, 12, 26, 29, 47, 79)
 
 
 def step(queue: str, group: str, reads: list[Place], target: Place) -> Written:
@@ -77,6 +77,23 @@ def test_what_another_engine_waits_for_goes_first() -> None:
     assert [item.instruction.group for item in woven.written] == ["b", "a", "c", "d"]
     assert spans(plain)[-1][1] == 4 * STEP
     assert spans(woven)[-1][1] == 3 * STEP
+
+
+def test_the_launch_of_a_group_falls_on_its_first_step_in_any_order() -> None:
+    kernels = (Kernel("k", (), (), ()),)
+    places = [value(number) for number in range(3)]
+    rows = [step("vector", group, [], place) for group, place in zip("aab", places, strict=True)]
+    program = [
+        replace(row, instruction=replace(row.instruction, kernel=0, launch=number != 1))
+        for number, row in enumerate(rows)
+    ]
+    found = relaunched(program, [1, 2, 0])
+    assert [item.instruction.launch for item in found] == [True, True, False]
+    clock = clock_of([item.instruction for item in program], kernels, (), QUEUES, SPEC)
+    launch = clock.launches[0]
+    assert launch > 0
+    assert clock.launches == [launch, 0, launch]
+    assert reordered(clock, [1, 2, 0], found).launches == [launch, launch, 0]
 
 
 @st.composite

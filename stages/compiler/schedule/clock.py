@@ -111,12 +111,19 @@ def clock_of(
     )
     price = pricer(plan, spec, kept_constants(plan, spec)).price
     index = {name: number for number, name in enumerate(queues)}
-    launches = {name: launch_cycles(spec, engine_of(name)) for name in queues}
     return Clock(
         spec,
         queues,
         [index[item.queue] for item in instructions],
         [item.opcode is Opcode.DMA_COPY for item in instructions],
         [price(item, None) for item in instructions],
-        [launches[item.queue] if item.launch else 0 for item in instructions],
+        launches_of(instructions, queues, spec),
     )
+
+
+def launches_of(
+    instructions: Sequence[Instruction], queues: Sequence[str], spec: HardwareSpec
+) -> list[int]:
+    """Cycles of the driver's launch that fall on each instruction."""
+    launches = {name: launch_cycles(spec, engine_of(name)) for name in queues}
+    return [launches[item.queue] if item.launch else 0 for item in instructions]

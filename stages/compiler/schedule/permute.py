@@ -1,11 +1,12 @@
-"""A program in another order of its instructions: its dependencies and its clock."""
+"""A program in another order of its instructions: their launches, its dependencies, its clock."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stages.compiler.schedule.clock import Clock
+from stages.compiler.emit.program import Written
+from stages.compiler.schedule.clock import Clock, launches_of
 from stages.compiler.schedule.dependencies import Dependencies, Lane
 
 
@@ -53,13 +54,32 @@ def _needed(found: Dependencies, number: int, place: Sequence[int]) -> list[int]
     return [*kept, *last.values()]
 
 
-def reordered(clock: Clock, order: Sequence[int]) -> Clock:
-    """A clock at time 0 for the same instructions in another order."""
+def relaunched(written: Sequence[Written], order: Sequence[int]) -> list[Written]:
+    """The program in this order. The driver's launch of a group falls on the first of its
+    instructions that computes, whichever that is now."""
+    begun: set[str] = set()
+    found = []
+    for number in order:
+        item = written[number]
+        instruction = item.instruction
+        if instruction.kernel >= 0:
+            launch = instruction.group not in begun
+            begun.add(instruction.group)
+            if launch != instruction.launch:
+                item = replace(item, instruction=replace(instruction, launch=launch))
+        found.append(item)
+    return found
+
+
+def reordered(clock: Clock, order: Sequence[int], program: Sequence[Written]) -> Clock:
+    """A clock at time 0 for the instructions of `program`, which are those of another one in this
+    order."""
+    instructions = [item.instruction for item in program]
     return Clock(
         clock.spec,
         clock.queues,
         [clock.queue_of[number] for number in order],
         [clock.is_transfer[number] for number in order],
         [clock.prices[number] for number in order],
-        [clock.launches[number] for number in order],
+        launches_of(instructions, clock.queues, clock.spec),
     )

@@ -12,7 +12,7 @@ from stages.compiler.schedule.compact import compacted, ended
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
 from stages.compiler.schedule.layer_by_layer import layer_by_layer
 from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
-from stages.compiler.schedule.permute import permuted, reordered
+from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.weave import Freedom, woven_order
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
@@ -91,12 +91,13 @@ def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Pr
     programs = []
     for freedom in Freedom:
         order = woven_order(written, every, clock, freedom)
-        found, ours = permuted(every, order), reordered(clock, order)
+        program = relaunched(written, order)
+        found, ours = permuted(every, order), reordered(clock, order, program)
         try:
             ordering = Scheduler(found, ours.fresh(), spec, frozenset()).run()
         except Stuck:
             continue
-        programs.append(_Program([written[number] for number in order], found, ours, ordering))
+        programs.append(_Program(program, found, ours, ordering))
     return programs
 
 
