@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from stages.device.counters import ENGINES, GroupCounters
 from stages.device.operator_counters import OperatorCounters
 from stages.device.stalls import STALLS
 from stages.evaluation.report_files import table_text
 
-GROUP_COLUMNS = (
-    "group",
-    "extent_ns",
-    *(f"{engine}_ns" for engine in ENGINES),
+_ENDING = (
     *(f"stalled_{stall.word}_ns" for stall in STALLS),
     "macs",
     "macs_over_peak",
@@ -22,6 +19,13 @@ GROUP_COLUMNS = (
     "cache_hit_bytes",
     "cache_miss_bytes",
     "cache_miss_rate",
+)
+"""The columns at the end of either table: stalls, and what was achieved."""
+GROUP_COLUMNS = (
+    "group",
+    "extent_ns",
+    *(f"{engine}_ns" for engine in ENGINES),
+    *_ENDING,
 )
 OPERATOR_COLUMNS = (
     "operator",
@@ -33,15 +37,7 @@ OPERATOR_COLUMNS = (
     "transfer_ns",
     "compute_share",
     "dma_share",
-    *(f"stalled_{stall.word}_ns" for stall in STALLS),
-    "macs",
-    "macs_over_peak",
-    "ddr_read_bytes",
-    "ddr_written_bytes",
-    "bandwidth_over_peak",
-    "cache_hit_bytes",
-    "cache_miss_bytes",
-    "cache_miss_rate",
+    *_ENDING,
 )
 
 
@@ -55,13 +51,7 @@ def _group_row(group: GroupCounters) -> tuple[object, ...]:
         group.group,
         group.extent_ns,
         *(group.busy_ns.get(engine, 0) for engine in ENGINES),
-        *(group.stalled_ns.get(stall.word, 0) for stall in STALLS),
-        group.macs,
-        group.macs_over_peak,
-        group.ddr_read_bytes,
-        group.ddr_written_bytes,
-        group.bandwidth_over_peak,
-        *_cached(group),
+        *_ending(group),
     )
 
 
@@ -81,16 +71,18 @@ def _operator_row(row: OperatorCounters) -> tuple[object, ...]:
         row.transfer_ns,
         row.compute_share,
         row.dma_share,
+        *_ending(row),
+    )
+
+
+def _ending(row: GroupCounters | OperatorCounters) -> tuple[object, ...]:
+    cached = (row.cache_hit_bytes, row.cache_miss_bytes, row.cache_miss_rate)
+    return (
         *(row.stalled_ns.get(stall.word, 0) for stall in STALLS),
         row.macs,
         row.macs_over_peak,
         row.ddr_read_bytes,
         row.ddr_written_bytes,
         row.bandwidth_over_peak,
-        *_cached(row),
+        *("" if value is None else value for value in cached),
     )
-
-
-def _cached(row: GroupCounters | OperatorCounters) -> Iterator[object]:
-    for value in (row.cache_hit_bytes, row.cache_miss_bytes, row.cache_miss_rate):
-        yield "" if value is None else value
