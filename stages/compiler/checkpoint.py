@@ -9,13 +9,12 @@ from functools import partial
 from stages.compiler.draft import Draft, Pass
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.progress import Progress, begin_decisions, decide, in_text_order, rewrite
-from stages.compiler.support import CONTRACTIONS
 from stages.errors import InputError
 from stages.hardware.spec import HardwareSpec
 from stages.package.stopped import Stopped, StoppedFacts
 from stages.package.store import code_digest
 from stages.recipe.decisions import Engine, Recipe
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.recipe.printer import print_group
 from stages.recipe.refusal import IllegalRecipeError, refuse
 from stages.recipe.verify import verify

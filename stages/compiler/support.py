@@ -8,7 +8,7 @@ from math import lcm, prod
 from stages.hardware.spec import HardwareSpec, Memory, OperatorSupport
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.tensors import DType, TensorType
 
 VIEWS = frozenset({Kind.RESHAPE, Kind.IDENTITY})
@@ -32,7 +32,6 @@ _RESIZE_TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 _WIDEST_BYTES = max(dtype.size_bytes for dtype in DType)
 MAX_REVERSED = 256
 """Transfers that a reversed slice may make: each row is one of its own."""
-CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
 REDUCTIONS = frozenset(kind for kind in Kind if kind.startswith("reduce_"))
 OUTPUT_AXIS = {Kind.CONV: 0, Kind.CONV_TRANSPOSE: 1, Kind.MATMUL: -1}
 """The axis of a contraction's weights along which its output channels go."""

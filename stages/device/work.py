@@ -13,10 +13,9 @@ from stages.plan.costs import Costs
 from stages.plan.host_prices import operator_flops
 from stages.plan.instructions import DDR, Contraction, Instruction, Kernel, Opcode, Plan
 from stages.plan.tables import ddr_read_bytes
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.tensors import DType
 
-_CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
 _MOVERS = (Opcode.DMA_COPY, Opcode.VECTOR, Opcode.ACTIVATION)
 Bytes = NDArray[np.int64]
 
@@ -92,7 +91,7 @@ def operator_cycles(
 
 def _weight(kind: Kind, place: int, kernel: Kernel, row: Instruction, spec: HardwareSpec) -> int:
     if row.contraction is not None:
-        return int(kind in _CONTRACTIONS)
+        return int(kind in CONTRACTIONS)
     if row.opcode is Opcode.HOST_CALL:
         return 1 + operator_flops(kernel.operators[place], kernel.types)
     return spec.vector.cycles_by_kind.get(kind, spec.vector.default_cycles)

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from stages.compiler.draft import Draft, GraphEditor, first_draft
 from stages.compiler.passes.mean_first import made_means
 from stages.compiler.pipeline import foldings, simplifications
-from stages.compiler.support import CONTRACTIONS, POINTWISE, engine_of
+from stages.compiler.support import POINTWISE, engine_of
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Graph
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.tensors import Array
 
 

@@ -114,3 +114,7 @@ class Kind(StrEnum):
     # Whatever this table doesn't know: the original ONNX node, run by the host
     # {node: NodeProto bytes, names: its operand names, results, opsets[, why it is no other kind]}
     HOST_CALL = "host_call"
+
+
+CONTRACTIONS = frozenset({Kind.CONV, Kind.CONV_TRANSPOSE, Kind.MATMUL})
+"""The kinds that multiply and accumulate: what a tensor core is for."""

@@ -11,12 +11,11 @@ from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, slot_region
 from stages.compiler.memory.offsets import Placed
 from stages.compiler.memory.slots import Slots
-from stages.compiler.support import CONTRACTIONS
 from stages.compiler.tiling.streams import Step, Stream, steps
 from stages.compiler.tiling.workload import Boxes, Workload
 from stages.plan.instructions import DDR, SRAM, Contraction, Instruction, Opcode, Region
 from stages.recipe.decisions import Engine, Lifetime, Tile
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.tensors import DType
 
 _ACTIVATIONS = frozenset(

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.exact import factor_bits, on_grid
-from stages.compiler.support import CONTRACTIONS, refusal_in_device_types
+from stages.compiler.support import refusal_in_device_types
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph, Operator
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.recipe.semantics.evaluation import evaluate
 from stages.recipe.window import Window
 from stages.tensors import Array, DType, Shape, TensorType

@@ -8,7 +8,6 @@ import numpy as np
 
 from stages.compiler.draft import Draft, fresh_name
 from stages.compiler.support import (
-    CONTRACTIONS,
     POINTWISE,
     device_dtype,
     engine_of,
@@ -18,7 +17,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph, Operator
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.tensors import Array, DType, TensorType
 
 _SCALARS = 1

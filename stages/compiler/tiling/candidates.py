@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import lcm
 
-from stages.compiler.support import CONTRACTIONS
 from stages.compiler.tiling.footprint import cut_axis
 from stages.compiler.tiling.streams import align
 from stages.compiler.tiling.workload import PARTIAL, Workload
 from stages.hardware.spec import HardwareSpec
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.tensors import LayoutKind, Shape
 
 _MIN_REDUCTION = 64

@@ -8,11 +8,11 @@ from functools import cached_property
 from math import gcd, lcm, prod
 
 from stages.compiler.draft import Draft
-from stages.compiler.support import CONTRACTIONS, REDUCTIONS, TILED, seed_of
+from stages.compiler.support import REDUCTIONS, TILED, seed_of
 from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whole_axes
 from stages.recipe.decisions import Group
 from stages.recipe.graph import Graph, Operator
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.tensors import Box, DType, Layout, LayoutKind, Shape, TensorType, box_shape
 
 Boxes = Mapping[str, Box]
