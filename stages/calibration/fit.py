@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stages.calibration.identify import Interval, intervals, scatter
 from stages.calibration.parameters import Parameter
-from stages.calibration.predict import Tuner, predict
+from stages.calibration.predict import Predictor, Tuner
 from stages.errors import InputError
 from stages.plan.instructions import Plan
 
@@ -135,6 +135,10 @@ class _Problem:
     tuner: Tuner
     rows: tuple[FitRow, ...]
     _known: dict[tuple[int, ...], Floats] = field(init=False, default_factory=dict)
+    _predictors: tuple[Predictor, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._predictors = tuple(Predictor(row.plan) for row in self.rows)
 
     @property
     def evaluations(self) -> int:
@@ -158,7 +162,10 @@ class _Problem:
         found = self._known.get(values)
         if found is None:
             spec = self.tuner.spec(values)
-            ratios = [predict(row.plan, spec) / row.measured_ns for row in self.rows]
+            ratios = [
+                predictor.predict(spec) / row.measured_ns
+                for predictor, row in zip(self._predictors, self.rows, strict=True)
+            ]
             found = self._known[values] = np.log(np.array(ratios))
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stages.calibration.parameters import Parameter
@@ -13,6 +13,7 @@ from stages.hardware.document import Document, KeyPath, read_document
 from stages.hardware.load import spec_of
 from stages.hardware.overlay import LaidValue, base_name, is_overlay, with_values
 from stages.hardware.spec import HardwareSpec
+from stages.plan.costs import CacheUses, uses_of_cache
 from stages.plan.instructions import Plan
 from stages.plan.timing import plan_cycles
 
@@ -20,6 +21,25 @@ from stages.plan.timing import plan_cycles
 def predict(plan: Plan, spec: HardwareSpec) -> int:
     """Nanoseconds of one inference without jitter, at the nominal clock, submission included."""
     return cycles_to_nanoseconds(spec, plan_cycles(plan, spec))
+
+
+@dataclass(slots=True)
+class Predictor:
+    """Predicts one plan for many specs: what it finds in a cache is looked up once for each shape
+    of the cache that they have."""
+
+    plan: Plan
+    _uses: dict[object, CacheUses] = field(init=False, default_factory=dict)
+
+    def predict(self, spec: HardwareSpec) -> int:
+        """The same nanoseconds as `predict` of the plan."""
+        if spec.l2 is None:
+            return predict(self.plan, spec)
+        cache = (spec.l2.size_bytes, spec.l2.line_bytes, spec.l2.ways)
+        shape = (*cache, spec.ddr.size_bytes, spec.weight_cache)
+        if shape not in self._uses:
+            self._uses[shape] = uses_of_cache(self.plan, spec)
+        return cycles_to_nanoseconds(spec, plan_cycles(self.plan, spec, self._uses[shape]))
 
 
 @dataclass(frozen=True, slots=True)

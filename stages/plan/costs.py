@@ -42,6 +42,9 @@ _ROLES: Mapping[Opcode, Role] = {
 }
 
 
+CacheUses = Sequence[CacheUse | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Costs:
     """One entry an instruction in each column.
@@ -72,13 +75,21 @@ class Costs:
     crossed_bytes: Sequence[int] = ()
 
 
-def instruction_costs(plan: Plan, spec: HardwareSpec) -> Costs:
-    """The jitter-free cost of every instruction at the nominal clock."""
+def uses_of_cache(plan: Plan, spec: HardwareSpec) -> CacheUses:
+    """For each instruction what it found in the device's cache; None where it doesn't look there,
+    or there is none. It depends on the cache's shape, not on its speed."""
+    if spec.l2 is None:
+        return [None] * len(plan.instructions)
+    return cache_uses(plan, spec, spec.l2, kept_constants(plan, spec))
+
+
+def instruction_costs(plan: Plan, spec: HardwareSpec, uses: CacheUses | None = None) -> Costs:
+    """The jitter-free cost of every instruction at the nominal clock. `uses` are those of this plan
+    and device, where they are known already: to look them up takes most of the time."""
     queue_index = {name: index for index, name in enumerate(plan.queues)}
     launches = {name: launch_cycles(spec, engine_of(name)) for name in plan.queues}
     kept = kept_constants(plan, spec)
-    nothing: list[CacheUse | None] = [None] * len(plan.instructions)
-    uses = cache_uses(plan, spec, spec.l2, kept) if spec.l2 else nothing
+    uses = uses_of_cache(plan, spec) if uses is None else uses
     line_bytes = spec.l2.line_bytes if spec.l2 else 0
     price = pricer(plan, spec, kept).price
     roles = [_ROLES[instruction.opcode] for instruction in plan.instructions]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.hardware.spec import HardwareSpec
-from stages.plan.costs import Costs, Role, instruction_costs
+from stages.plan.costs import CacheUses, Costs, Role, instruction_costs
 from stages.plan.instructions import Plan
 from stages.plan.weathered import Cycles, Weather, weathered_run
 
@@ -45,9 +45,10 @@ class Timing:
     ends: NDArray[np.int64]
 
 
-def plan_cycles(plan: Plan, spec: HardwareSpec) -> int:
-    """Jitter-free cycles of one inference at the nominal clock."""
-    return _calm_run(instruction_costs(plan, spec), 1, [], [])
+def plan_cycles(plan: Plan, spec: HardwareSpec, uses: CacheUses | None = None) -> int:
+    """Jitter-free cycles of one inference at the nominal clock; `uses` as in
+    `instruction_costs`."""
+    return _calm_run(instruction_costs(plan, spec, uses), 1, [], [])
 
 
 def simulate(
