@@ -64,6 +64,12 @@ _NOTES: Mapping[str, str] = {
         "host, whose loops are guessed; SSD's suppression of boxes on the host is left out. On the "
         "Dev Board both wait for a slower host, which isn't modelled."
     ),
+    "jetson_orin_nano": (
+        "Published are the figures of a framework in Python that runs TensorRT's engines; what it "
+        "adds, and that kernels are launched one by one by a slow processor, is in the fitted "
+        "launch. A captured graph of kernels takes some 4 us for each "
+        "(`tests/hardware/test_published_relatives.py`)."
+    ),
     "ascend_310": (
         "GoogLeNet and MobileNetV3 are predicted four per cent apart and in the wrong order: ATC "
         "is known to make concatenations without a copy, and here GoogLeNet's are copied."

@@ -9,23 +9,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx
 
-from models.zoo import yolox
+from models.zoo import yolo11, yolox
 from models.zoo.graph import GraphBuilder, Value
 from models.zoo.yolo_blocks import (
     IMAGE,
-    bottleneck,
+    ClassBranch,
     box_branch,
     c2f,
-    c3,
     conv,
+    distances_and_scores,
     light_class_branch,
-    psa,
-    scaled,
-    sppf,
 )
 from models.zoo.yolov8 import SCALES, backbone
-
-_BINS, _CLASSES = 16, 80
 
 
 def yolov8_det() -> GraphBuilder:
@@ -44,18 +39,7 @@ def yolov8_det() -> GraphBuilder:
 def yolov11_det() -> GraphBuilder:
     """YOLO11-N at 640 x 640."""
     g = GraphBuilder("yolov11_det")
-    c1, c2, c3_, c4, c5 = (scaled(c, 0.25) for c in (64, 128, 256, 512, 1024))
-    x = conv(g, conv(g, g.input("images", IMAGE), c1, 3, 2), c2, 3, 2)
-    x = _c3k2(g, x, c3_, 0.25)
-    p3 = _c3k2(g, conv(g, x, c3_, 3, 2), c4, 0.25)
-    p4 = _c3k2(g, conv(g, p3, c4, 3, 2), c4, deep=True)
-    p5 = _c3k2(g, conv(g, p4, c5, 3, 2), c5, deep=True)
-    p5 = psa(g, sppf(g, p5, c5))
-    x = _c3k2(g, g.concat([g.upsample(p5), p4]), c4)
-    out3 = _c3k2(g, g.concat([g.upsample(x), p3]), c3_)
-    out4 = _c3k2(g, g.concat([conv(g, out3, c3_, 3, 2), x]), c4)
-    out5 = _c3k2(g, g.concat([conv(g, out4, c4, 3, 2), p5]), c5, deep=True)
-    _decoded(g, (out3, out4, out5), light_class_branch)
+    _decoded(g, yolo11.features(g, "n"), light_class_branch)
     return g
 
 
@@ -65,43 +49,19 @@ def yolox_s() -> GraphBuilder:
     return g
 
 
-def _c3k2(
-    g: GraphBuilder, x: Value, channels: int, expansion: float = 0.5, *, deep: bool = False
-) -> Value:
-    """C2f around one bottleneck, or around one C3 of two 3 x 3 bottlenecks where `deep`."""
-    hidden = int(channels * expansion)
-    parts = g.split(conv(g, x, 2 * hidden), [hidden, hidden])
-    if deep:
-        parts.append(c3(g, parts[-1], hidden, 2, kernels=(3, 3)))
-    else:
-        parts.append(bottleneck(g, parts[-1], hidden, shortcut=True, expansion=0.5))
-    return conv(g, g.concat(parts), channels)
-
-
 def _decoded(
     g: GraphBuilder,
     levels: Sequence[Value],
-    class_branch: Callable[[GraphBuilder, Value, int, int], Value],
+    class_branch: ClassBranch,
 ) -> None:
-    """Distances as means of 16 bins, corners from them, and the best of 80 classes."""
-    first = levels[0].channels
-    boxes, scores = [], []
-    for level in levels:
-        cells = level.height * level.width
-        box = box_branch(g, level, max(_BINS, first // 4, 4 * _BINS), 4 * _BINS)
-        score = class_branch(g, level, max(first, min(_CLASSES, 100)), _CLASSES)
-        boxes.append(g.reshape(box, (1, 4 * _BINS, cells)))
-        scores.append(g.reshape(score, (1, _CLASSES, cells)))
-    bins = g.concat(boxes, 2)
-    cells = bins.shape[2]
-    bins = g.transpose(g.reshape(bins, (1, 4, _BINS, cells)), (0, 2, 1, 3))
-    distances = g.reshape(g.conv(g.softmax(bins, 1), 1, bias=False), (1, 4, cells))
-    near, far = g.split(distances, (2, 2))
+    """Corners of boxes, and the best of 80 classes."""
+    near, far, scores = distances_and_scores(g, levels, class_branch)
+    cells = near.shape[2]
     anchors = g.constant(np.ones((1, 2, cells), np.float32))
     low, high = g.sub(anchors, near), g.add(anchors, far)
     strides = g.constant(np.full((1, 1, cells), 8, np.float32))
     g.output(g.mul(g.concat([low, high]), strides))
-    g.output(g.reduce("ReduceMax", g.activation(g.concat(scores, 2), "sigmoid"), 1))
+    g.output(g.reduce("ReduceMax", g.activation(scores, "sigmoid"), 1))
 
 
 def _yolox_decoded(g: GraphBuilder, parts: Sequence[Sequence[Value]]) -> None:

@@ -6,12 +6,14 @@ Written from the papers and the layer tables of their authors' configurations (u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
 
 from models.zoo.graph import GraphBuilder, Value
 
 IMAGE = (1, 3, 640, 640)
+ClassBranch = Callable[[GraphBuilder, Value, int, int], Value]
+_BINS, _CLASSES = 16, 80
 
 
 def scaled(channels: int, width: float, largest: int = 1024) -> int:
@@ -142,6 +144,28 @@ def detections(
         branch = light_class_branch if light else box_branch
         score = g.activation(branch(g, level, scores, classes), "sigmoid")
         g.output(score, class_sum(g, score))
+
+
+def distances_and_scores(
+    g: GraphBuilder, levels: Sequence[Value], class_branch: ClassBranch
+) -> tuple[Value, Value, Value]:
+    """The head of YOLOv8 and YOLO11 over the cells of all levels: distances to the near and to the
+    far corner f32[1, 2, cells], each the mean of 16 bins, and 80 classes' scores f32[1, 80, cells]
+    before the sigmoid."""
+    first = levels[0].channels
+    boxes, scores = [], []
+    for level in levels:
+        cells = level.height * level.width
+        box = box_branch(g, level, max(_BINS, first // 4, 4 * _BINS), 4 * _BINS)
+        score = class_branch(g, level, max(first, min(_CLASSES, 100)), _CLASSES)
+        boxes.append(g.reshape(box, (1, 4 * _BINS, cells)))
+        scores.append(g.reshape(score, (1, _CLASSES, cells)))
+    bins = g.concat(boxes, 2)
+    cells = bins.shape[2]
+    bins = g.transpose(g.reshape(bins, (1, 4, _BINS, cells)), (0, 2, 1, 3))
+    distances = g.reshape(g.conv(g.softmax(bins, 1), 1, bias=False), (1, 4, cells))
+    near, far = g.split(distances, (2, 2))
+    return near, far, g.concat(scores, 2)
 
 
 def path_aggregation(

@@ -152,8 +152,8 @@ def test_facts_that_the_sources_state() -> None:
     assert davinci.l2 is not None
     assert davinci.l2.size_bytes == 8 * 2**20
     orin = load_spec(SPECS / "jetson_orin_nano.yaml")
-    assert format_ops(peak_ops(orin, DType.I8)) == "20.5 TOPS"
-    assert orin.ddr.read_bandwidth == 2 * 2_133_000_000 * 16
+    assert format_ops(peak_ops(orin, DType.I8)) == "33.4 TOPS"
+    assert orin.ddr.read_bandwidth == 2 * 3_200_000_000 * 16
     hopper = load_spec(SPECS / "nvidia_h200.yaml")
     assert peak_ops(hopper, DType.F16) * 183 // 198 == 132 * 2048 * 2 * 1_830_000_000
     assert format_ops(peak_ops(hopper, DType.I8)) == "2,141 TOPS"

@@ -60,6 +60,11 @@ ROWS: dict[str, tuple[float, float | None]] = {
     "yolov8_det": (3.157, 8.7 / 2),
     "yolov11_det": (2.624, 6.5 / 2),
     "yolox": (8.97, 26.8 / 2),
+    "yolo11n_boxes": (2.6, 6.5 / 2),
+    "yolo11s_boxes": (9.4, 21.5 / 2),
+    "yolo11m_boxes": (20.1, 68.0 / 2),
+    "yolo11l_boxes": (25.3, 86.9 / 2),
+    "yolo11x_boxes": (56.9, 194.9 / 2),
 }
 
 
