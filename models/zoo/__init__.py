@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import onnx
 
-from models.zoo import ai_hub, encoders, inceptions, mobilenets, resnets, rknn_table
+from models.zoo import ai_hub, encoders, inceptions, mobilenets, pixels, resnets, rknn_table
 
 ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType(
     {
@@ -20,6 +20,7 @@ ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType(
         **encoders.DEFINITIONS,
         **rknn_table.DEFINITIONS,
         **ai_hub.DEFINITIONS,
+        **pixels.DEFINITIONS,
     }
 )
 """Every definition, by the name that rows of measurements use."""
