@@ -10,7 +10,16 @@ from types import MappingProxyType
 
 import onnx
 
-from models.zoo import ai_hub, encoders, inceptions, mobilenets, resnets, rknn_table, yolo11
+from models.zoo import (
+    ai_hub,
+    encoders,
+    inceptions,
+    mobilenets,
+    pixels,
+    resnets,
+    rknn_table,
+    yolo11,
+)
 
 ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType(
     {
@@ -21,6 +30,7 @@ ZOO: Mapping[str, Callable[[], onnx.ModelProto]] = MappingProxyType(
         **rknn_table.DEFINITIONS,
         **ai_hub.DEFINITIONS,
         **yolo11.DEFINITIONS,
+        **pixels.DEFINITIONS,
     }
 )
 """Every definition, by the name that rows of measurements use."""

@@ -7,6 +7,7 @@ so, and conversion on the host is counted elsewhere. A definition takes and give
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 import numpy as np
 import onnx
@@ -14,6 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from models.zoo.ranges import NOMINAL
 from stages.calibration.measurements import Precision
+
+_AFFINE = ("Mul", "Div", "Add", "Sub")
 
 
 def with_device_types(model: onnx.ModelProto, precision: Precision) -> onnx.ModelProto:
@@ -34,6 +37,8 @@ def with_device_types(model: onnx.ModelProto, precision: Precision) -> onnx.Mode
         zero = np.int8(round(-128 - NOMINAL.low / float(scale)))
         graph.initializer.append(numpy_helper.from_array(np.asarray(scale), "io.scale"))
         graph.initializer.append(numpy_helper.from_array(np.asarray(zero), "io.zero"))
+        for info in graph.input:
+            _skip_numbers(info.name, graph)
     for info in graph.input:
         if _is_float(info):
             outer = _rename(info, graph.node, f"{info.name}.float")
@@ -50,6 +55,22 @@ def with_device_types(model: onnx.ModelProto, precision: Precision) -> onnx.Mode
     del graph.node[:]
     graph.node.extend(nodes)
     return made
+
+
+def _skip_numbers(value: str, graph: onnx.GraphProto) -> None:
+    """Drops operators with one number that come first: 2 x - 1 changes what an input's integers
+    stand for, its scale and its zero point, and not the integers."""
+    single = {item.name for item in graph.initializer if prod(item.dims) == 1}
+    while True:
+        readers = [node for node in graph.node if value in node.input]
+        if len(readers) != 1 or readers[0].op_type not in _AFFINE:
+            return
+        (reader,) = readers
+        if reader.input[0] != value or reader.input[1] not in single:
+            return
+        for node in graph.node:
+            node.input[:] = [value if name == reader.output[0] else name for name in node.input]
+        graph.node.remove(reader)
 
 
 def _is_float(info: onnx.ValueInfoProto) -> bool:

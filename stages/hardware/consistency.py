@@ -88,6 +88,13 @@ def _utilisation(core: TensorCoreSection) -> Iterator[Refusal]:
             f"{core.misaligned_lanes} of {core.lanes} lanes",
             "write at most lanes",
         )
+    for kind in core.output_cycles_by_type:
+        if kind in core.output_cycles:
+            yield Refusal(
+                ("tensor_core", "output_cycles_by_type", kind),
+                f"{kind} stands in output_cycles too",
+                "say it once: for all types there, or by type here",
+            )
     yield from _blocks(core)
 
 

@@ -64,17 +64,26 @@ def drained_cycles(
     cycles: int,
     blocks: int,
     kinds: Iterable[str],
-    element_bytes: int,
+    result: DType,
 ) -> int:
     """Cycles of a contraction whose results drain, while it computes, in `blocks` of up to `cols`
-    channels of `element_bytes` through an output stage that does `kinds`.
+    channels of type `result` through an output stage that does `kinds`. Sums in f32, which parts of
+    a contraction have, don't drain: they stay where they are added up.
 
     The stages are a pipeline: the slowest kind counts. A Rockchip NPU's table of functions passes
     two results a cycle or less, so a thin layer with SiLU waits for it and not for its MACs.
     """
-    by_kind = core.output_cycles_by_kind
-    slowest = max((by_kind.get(kind, 0) for kind in kinds), default=0)
-    return max(cycles, blocks * element_bytes * max(slowest, core.default_output_cycles))
+    if result is DType.F32:
+        return cycles
+    slowest = max((_output_cycles(core, kind, result) for kind in kinds), default=0)
+    return max(cycles, blocks * result.size_bytes * max(slowest, core.default_output_cycles))
+
+
+def _output_cycles(core: TensorCore, kind: str, result: DType) -> int:
+    by_type = core.output_cycles_by_type.get(kind)
+    if by_type is None:
+        return core.output_cycles_by_kind.get(kind, 0)
+    return by_type.get(result, max(by_type.values(), default=0))
 
 
 def output_blocks(core: TensorCore, m: int, n: int, groups: int) -> int:

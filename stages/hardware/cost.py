@@ -44,6 +44,7 @@ __all__ = [
     "CacheUse",
     "Side",
     "TransferCost",
+    "by_channel_elements",
     "cached_transfer_cost",
     "compulsory_cycles",
     "contraction_cycles",
@@ -63,6 +64,8 @@ __all__ = [
     "vector_cycles",
 ]
 
+_CONVERSIONS = ("quantize", "dequantize")
+
 
 def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element_bytes: int) -> int:
     """Cycles of a chain of operator kinds over `elements` of `element_bytes`.
@@ -70,15 +73,13 @@ def vector_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element
     startup + ceil(bytes / bytes_per_cycle) x (sum of each kind's cycles for one vector) over the
     unit's efficiency, an element taking at least the unit's `least_element_bytes`; after ONNXim's
     vector unit, which gives each operation a latency for one vector. Of kinds that the unit does
-    at its `ends` none counts beside others, and among themselves the dearest.
+    at its `ends` none counts beside others, and among themselves the dearest. Conversions around
+    nothing but comparisons don't count either.
 
     Raises:
         ValueError: a negative count.
     """
-    inner = [kind for kind in kinds if kind not in unit.ends]
-    each = [unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in inner or kinds]
-    passes = sum(each) if inner else max(each, default=0)
-    return max(1, unit.startup_cycles + _passes_cycles(unit, passes, elements, element_bytes))
+    return _chain_cycles(unit, _worked(unit, kinds), elements, element_bytes)
 
 
 def reduced_cycles(
@@ -97,10 +98,33 @@ def reduced_cycles(
     Raises:
         ValueError: a negative count.
     """
+    worked = _worked(unit, [*kinds, *behind])
+    if len(worked) < len(kinds) + len(behind):
+        kinds = [kind for kind in kinds if kind in worked]
+        behind = [kind for kind in behind if kind in worked]
     inner = [kind for kind in behind if kind not in unit.ends]
     passes = sum(unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in inner)
-    whole = vector_cycles(unit, kinds, elements, element_bytes)
+    whole = _chain_cycles(unit, kinds, elements, element_bytes)
     return whole + _passes_cycles(unit, passes, results, result_bytes)
+
+
+def by_channel_elements(unit: VectorUnit, elements: int, channels: int) -> int:
+    """What the unit works on where `elements` are an image's, with an operand that has a number for
+    each of its `channels`: so many for each pixel, whatever it has."""
+    return elements // channels * max(channels, unit.pixel_channels)
+
+
+def _chain_cycles(unit: VectorUnit, kinds: Sequence[str], elements: int, element_bytes: int) -> int:
+    inner = [kind for kind in kinds if kind not in unit.ends]
+    each = [unit.cycles_by_kind.get(kind, unit.default_cycles) for kind in inner or kinds]
+    passes = sum(each) if inner else max(each, default=0)
+    return max(1, unit.startup_cycles + _passes_cycles(unit, passes, elements, element_bytes))
+
+
+def _worked(unit: VectorUnit, kinds: Sequence[str]) -> Sequence[str]:
+    """The kinds of a chain that take time."""
+    compared = [kind for kind in kinds if kind not in _CONVERSIONS]
+    return compared if compared and unit.compares.issuperset(compared) else kinds
 
 
 def _passes_cycles(unit: VectorUnit, passes: int, elements: int, element_bytes: int) -> int:

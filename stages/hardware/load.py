@@ -132,6 +132,8 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             efficiency_permille=file.vector.efficiency,
             least_element_bytes=file.vector.least_element or 1,
             ends=frozenset(file.vector.ends),
+            compares=frozenset(file.vector.compares),
+            pixel_channels=file.vector.pixel_channels,
         ),
         dma=_dma(file),
         sram=_memory("sram", file.memory.sram),
@@ -202,6 +204,9 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         operand_feed_bytes=core.operand_feed or 0,
         default_output_cycles=core.default_output_cycles,
         output_cycles_by_kind=dict(core.output_cycles),
+        output_cycles_by_type={
+            kind: dict(cycles) for kind, cycles in core.output_cycles_by_type.items()
+        },
         image_channels=core.image_channels,
         output_ends=frozenset(core.output_ends),
     )

@@ -136,6 +136,7 @@ OperatorKind = Annotated[str, _word_of(vocabulary.KINDS, "operator kind")]
 EngineName = Annotated[str, _word_of(vocabulary.RUNS_ON, "engine")]
 LaunchName = Annotated[str, _word_of(vocabulary.LAUNCHED, "engine")]
 LimitName = Annotated[str, _word_of(vocabulary.LIMITS, "limit")]
+TypedCycles = Annotated[dict[ElementType, SomeCycles], Field(min_length=1)]
 TensorLayout = Annotated[Layout, BeforeValidator(_layout)]
 
 
@@ -186,6 +187,7 @@ class TensorCoreSection(Section):
     operand_feed: Size | None = None
     default_output_cycles: Cycles = 0
     output_cycles: dict[OperatorKind, SomeCycles] = {}
+    output_cycles_by_type: dict[OperatorKind, TypedCycles] = {}
     image_channels: CountOrZero = 0
     output_ends: list[OperatorKind] = []
 
@@ -200,6 +202,8 @@ class VectorSection(Section):
     efficiency: Efficiency = _ALL_PERMILLE
     least_element: Size | None = None
     ends: list[OperatorKind] = []
+    compares: list[OperatorKind] = []
+    pixel_channels: CountOrZero = 0
 
 
 class DmaSection(Section):

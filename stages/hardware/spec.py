@@ -53,9 +53,10 @@ class TensorCore:
 
     Results drain in blocks of `cols` one-byte channels; `output_cycles_by_kind` is what a block
     takes where the output stage does that kind, `default_output_cycles` where it does none of
-    them (0: draining is never the slower). A convolution of at most `image_channels` input
-    channels reads its input row-major, as an image comes. Behind a kind in `output_ends` the output
-    stage only changes the number format.
+    them (0: draining is never the slower). `output_cycles_by_type` says it of kinds for which it
+    depends on the type of the results: of types that aren't there, the most counts. A convolution
+    of at most `image_channels` input channels reads its input row-major, as an image comes. Behind
+    a kind in `output_ends` the output stage only changes the number format.
     """
 
     dataflow: Dataflow
@@ -84,6 +85,7 @@ class TensorCore:
     strided_input_bytes: int = 0
     default_output_cycles: int = 0
     output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
+    output_cycles_by_type: Mapping[str, Mapping[DType, int]] = field(default_factory=dict)
     image_channels: int = 0
     output_ends: frozenset[str] = frozenset()
 
@@ -93,7 +95,12 @@ class VectorUnit:
     """The elementwise engine: `cycles_by_kind` is the cost of one vector of `bytes_per_cycle`,
     and `efficiency_permille` what it achieves of that. Arithmetic on elements of fewer than
     `least_element_bytes` is done on so many. The kinds of `ends` cost nothing beside another: the
-    unit converts and clamps what it reads and writes."""
+    unit converts and clamps what it reads and writes.
+
+    The kinds of `compares` only compare, which integers do as they are: where a chain does nothing
+    else, its `quantize` and `dequantize` cost nothing. `pixel_channels` are worked on for each
+    pixel of an image with an operand that has a number for each of its channels (0: as many as
+    there are)."""
 
     bytes_per_cycle: int
     startup_cycles: int
@@ -102,6 +109,8 @@ class VectorUnit:
     efficiency_permille: int = 1000
     least_element_bytes: int = 1
     ends: frozenset[str] = frozenset()
+    compares: frozenset[str] = frozenset()
+    pixel_channels: int = 0
 
 
 @dataclass(frozen=True, slots=True)

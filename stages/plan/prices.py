@@ -6,7 +6,7 @@ so equal ones are priced once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -14,6 +14,7 @@ from stages.hardware.cost import (
     CacheUse,
     Side,
     TransferCost,
+    by_channel_elements,
     cached_transfer_cost,
     contraction_cycles,
     drained_cycles,
@@ -43,7 +44,7 @@ from stages.plan.instructions import (
 from stages.plan.tables import table_reads
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import DType, Shape
+from stages.tensors import Shape
 
 READ_SIDED = frozenset(
     {
@@ -65,6 +66,9 @@ READ_SIDED = frozenset(
     }
 )
 """Kinds whose vector work grows with what they read, not with what they write."""
+
+IMAGE_RANK = 4
+"""Batch, channels, rows, columns."""
 
 Price = tuple[int, int, int]
 """Cycles of the work itself; of latency before it (transfers); of the DDR port (transfers)."""
@@ -135,8 +139,7 @@ class Pricer:
         )
         kinds = [operator.kind for operator in operators]
         blocks = output_blocks(core, work.m, work.n, work.groups)
-        width = drained_bytes(instruction.writes[0].dtype)
-        return drained_cycles(core, cycles, blocks, kinds, width)
+        return drained_cycles(core, cycles, blocks, kinds, instruction.writes[0].dtype)
 
     def _transfer(self, instruction: Instruction, use: CacheUse | None) -> TransferCost:
         source, target = instruction.reads[0], instruction.writes[0]
@@ -209,12 +212,6 @@ def _input_bytes(instruction: Instruction) -> int:
     return prod(instruction.reads[0].shape) * instruction.reads[0].dtype.size_bytes
 
 
-def drained_bytes(result: DType) -> int:
-    """Bytes of an element that leaves the tensor core; 0 for f32, which sums in parts have: they
-    stay where they are added up."""
-    return 0 if result is DType.F32 else result.size_bytes
-
-
 def _input_strides(instruction: Instruction, spec: HardwareSpec) -> tuple[int, ...]:
     """The row strides of a contraction's input; none where the core has no lanes to lose."""
     core = spec.tensor_core
@@ -231,6 +228,17 @@ def reduction_stop(kinds: Sequence[Kind]) -> int:
 
 def _elements(regions: Sequence[Region]) -> int:
     return sum(prod(region.shape) for region in regions)
+
+
+def channels_by_number(spec: HardwareSpec, result: Shape, operands: Iterable[Shape]) -> int:
+    """The channels of an image that meets an operand with a number for each of them; 0 where that
+    costs nothing of its own, or it isn't one: a single channel's number is any single number."""
+    if not spec.vector.pixel_channels or len(result) != IMAGE_RANK:
+        return 0
+    channels = result[1]
+    if not 1 < channels <= spec.tensor_core.image_channels:
+        return 0
+    return channels if (1, channels, 1, 1) in operands else 0
 
 
 def _vector_cycles(instruction: Instruction, kernel: Kernel, spec: HardwareSpec) -> int:
@@ -253,6 +261,10 @@ def _vector_cycles(instruction: Instruction, kernel: Kernel, spec: HardwareSpec)
             element_bytes,
         )
     else:
+        shapes = [region.shape for region in instruction.reads]
+        channels = channels_by_number(spec, writes[0].shape if writes else (), shapes)
+        if channels:
+            elements = by_channel_elements(spec.vector, elements, channels)
         cycles = vector_cycles(spec.vector, kinds, elements, element_bytes)
     tables = table_reads(instruction, kernel)
     if not tables:

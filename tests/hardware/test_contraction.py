@@ -138,9 +138,9 @@ def test_results_drain_through_the_output_stage() -> None:
     # 100 pixels x 32 channels are 200 blocks; in f16, two bytes each
     blocks = output_blocks(array, 100, 32, 1)
     assert blocks == 200
-    assert drained_cycles(array, 1000, blocks, ["conv", "relu"], 2) == 1000
-    assert drained_cycles(array, 300, blocks, ["conv", "relu"], 2) == 400
-    assert drained_cycles(array, 1000, blocks, ["conv", "silu"], 1) == 3200
+    assert drained_cycles(array, 1000, blocks, ["conv", "relu"], DType.F16) == 1000
+    assert drained_cycles(array, 300, blocks, ["conv", "relu"], DType.F16) == 400
+    assert drained_cycles(array, 1000, blocks, ["conv", "silu"], DType.I8) == 3200
     # the groups of a depthwise convolution are channels side by side; of others they aren't
     assert output_blocks(array, 100, 1, 20) == 200
     assert output_blocks(array, 100, 2, 20) == 2000

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stages.hardware.cost import (
     TransferCost,
+    by_channel_elements,
     compulsory_cycles,
     contraction_cycles,
     cycles_to_nanoseconds,
@@ -63,6 +64,29 @@ def test_what_follows_a_reduction_works_on_its_results() -> None:
     assert reduced_cycles(unit, ["relu"], 400, 2, ["relu"], 4, 2) == 10 + 25 * 2
     with pytest.raises(ValueError, match="negative work"):
         reduced_cycles(unit, ["reduce_sum"], 400, 2, ["exp"], -1, 2)
+
+
+def test_what_only_compares_converts_nothing() -> None:
+    unit = VectorUnit(32, 10, 2, {"quantize": 7}, compares=frozenset({"max_pool", "relu"}))
+    # 320 bytes are 10 vectors
+    pooled = ["dequantize", "max_pool", "quantize"]
+    assert vector_cycles(unit, pooled, 320, 1) == 10 + 10 * 2
+    assert vector_cycles(unit, ["dequantize", "add", "quantize"], 320, 1) == 10 + 10 * (2 + 2 + 7)
+    mixed = ["dequantize", "max_pool", "add", "quantize"]
+    assert vector_cycles(unit, mixed, 320, 1) == 10 + 10 * (2 + 2 + 2 + 7)
+    assert vector_cycles(unit, ["dequantize", "quantize"], 320, 1) == 10 + 10 * (2 + 7)
+    # 1,280 bytes are read, 40 vectors; the results are 10
+    behind = ["relu", "quantize"]
+    assert reduced_cycles(unit, pooled[:2], 1280, 1, behind, 320, 1) == 10 + 40 * 2 + 10 * 2
+    behind = ["add", "quantize"]
+    assert reduced_cycles(unit, pooled[:2], 1280, 1, behind, 320, 1) == 10 + 40 * 4 + 10 * 9
+
+
+def test_an_images_pixel_may_take_more_channels_than_it_has() -> None:
+    unit = VectorUnit(32, 10, 2, {}, pixel_channels=16)
+    assert by_channel_elements(unit, 300, 3) == 1600
+    assert by_channel_elements(unit, 400, 20) == 400, "never fewer than there are"
+    assert by_channel_elements(replace(unit, pixel_channels=0), 300, 3) == 300
 
 
 def test_efficiency_stretches_vectors_and_transfers() -> None:

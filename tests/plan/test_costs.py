@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from stages.hardware.cost import contraction_cycles, transfer_cost, vector_cycles
+from stages.hardware.spec import HardwareSpec
 from stages.plan.costs import Role, instruction_costs
 from stages.plan.instructions import Instruction, Kernel, Opcode, Plan, Region
 from stages.recipe.graph import Attribute, Operator
@@ -83,6 +84,34 @@ def test_elementwise_work_counts_what_is_written() -> None:
         vector(add, region("sram", 0, (64,)), region("sram", 512, (4, 64))), SPEC
     )
     assert costs.cycles[0] == vector_cycles(SPEC.vector, ["add"], 256, 2)
+
+
+def test_an_image_with_a_number_by_channel_counts_whole_pixels() -> None:
+    """Of 8 x 8 pixels each counts 16 channels where 3 meet their means; a map of 8 channels, a
+    single number and a device that doesn't say so count what there is."""
+    spec = replace(
+        SPEC,
+        vector=replace(SPEC.vector, pixel_channels=16),
+        tensor_core=replace(SPEC.tensor_core, image_channels=4),
+    )
+
+    def cycles(channels: int, numbers: tuple[int, ...], device: HardwareSpec) -> int:
+        shape = (1, channels, 8, 8)
+        types = {"x": TensorType(DType.F16, shape), "y": TensorType(DType.F16, numbers)}
+        operator = Operator("sub", Kind.SUB, ("x", "y"), ("z",))
+        sub = Kernel("k", ("x", "y"), ("z",), (operator,), {**types, "z": types["x"]})
+        regions = region("sram", 0, shape), region("sram", 4096, numbers)
+        return instruction_costs(vector(sub, *regions, region("sram", 8192, shape)), device).cycles[
+            0
+        ]
+
+    def plain(elements: int) -> int:
+        return vector_cycles(SPEC.vector, ["sub"], elements, 2)
+
+    assert cycles(3, (1, 3, 1, 1), spec) == plain(8 * 8 * 16)
+    assert cycles(3, (1, 3, 1, 1), SPEC) == plain(8 * 8 * 3)
+    assert cycles(3, (1, 1, 1, 1), spec) == plain(8 * 8 * 3)
+    assert cycles(8, (1, 8, 1, 1), spec) == plain(8 * 8 * 8)
 
 
 def test_reductions_count_what_they_read() -> None:

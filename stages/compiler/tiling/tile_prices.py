@@ -19,6 +19,7 @@ from stages.compiler.tiling.workload import Boxes, Product, Workload
 from stages.hardware.cost import (
     Side,
     TransferCost,
+    by_channel_elements,
     contraction_cycles,
     drained_cycles,
     driven_cycles,
@@ -34,14 +35,14 @@ from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, SRAM
 from stages.plan.prices import (
     READ_SIDED,
-    drained_bytes,
+    channels_by_number,
     has_conflicts,
     reduction_stop,
     row_strides,
     spatial_strides,
 )
 from stages.recipe.kinds import Kind
-from stages.tensors import box_shape, dense_strides
+from stages.tensors import Shape, box_shape, dense_strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,22 @@ class TilePrices:
             if found is None:
                 found = self.computing[key] = self._contraction_cycles(product, boxes)
             return found
-        results = prod(stop - start for start, stop in boxes[work.result])
+        results = self._worked_elements(box_shape(boxes[work.result]))
         read = work.read_elements(boxes) if work.seed.kind in READ_SIDED else 0
         key = (results, read) if read > results else results
         found = self.computing.get(key)
         if found is None:
             found = self.computing[key] = self._vector_cycles(results, read)
         return found
+
+    def _worked_elements(self, box: Shape) -> int:
+        """Elements of a box of the result; of an image all that a pixel takes, so that its channels
+        stay together where they can."""
+        held = self.work.types
+        shapes = [held[value].shape for value in self.work.operands]
+        if not channels_by_number(self.spec, held[self.work.result].shape, shapes):
+            return prod(box)
+        return by_channel_elements(self.spec.vector, prod(box), box[1])
 
     def _vector_cycles(self, results: int, read: int) -> int:
         kinds = [member.kind for member in self.work.members]
@@ -101,8 +111,7 @@ class TilePrices:
         )
         blocks = output_blocks(core, product.m, product.n, product.groups)
         kinds = [member.kind for member in work.members]
-        width = drained_bytes(work.result_type.dtype)
-        return drained_cycles(core, cycles, blocks, kinds, width)
+        return drained_cycles(core, cycles, blocks, kinds, work.result_type.dtype)
 
     def _input_bytes(self, boxes: Boxes) -> int:
         """Bytes of the contraction's input in a tile, padding of its layout left out."""

@@ -47,6 +47,14 @@ ENGINES: dict[str, Case] = {
         "output_stage",
         "list it under operators, with engine vector",
     ),
+    "output cycles twice": (
+        "  weight_load: 0 cycles\n",
+        "  weight_load: 0 cycles\n  output_cycles: {add: 2 cycles}\n"
+        "  output_cycles_by_type: {add: {f16: 2 cycles}}\n",
+        "tensor_core.output_cycles_by_type.add: add stands in output_cycles too",
+        "output_cycles_by_type",
+        "say it once: for all types there, or by type here",
+    ),
     "quantum of no type": (
         "nc1hwc2/8:",
         "nc1hwc2/7:",
