@@ -292,6 +292,13 @@ class DriverSection(Section):
     float_io: DurationOrZero = 0
 
 
+class VendorCompilerSection(Section):
+    """See `spec.VendorCompiler`."""
+
+    unfused: list[OperatorKind] = []
+    views: list[OperatorKind] = []
+
+
 class OperatingPointSection(Section):
     """See `spec.OperatingPoint`."""
 
@@ -386,4 +393,5 @@ class SpecFile(Section):
     power: PowerSection
     thermal: ThermalSection
     jitter: list[JitterSection]
+    vendor_compiler: VendorCompilerSection = VendorCompilerSection()
     sources: dict[str, SourceSection]
