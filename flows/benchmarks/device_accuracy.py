@@ -65,8 +65,12 @@ _NOTES: Mapping[str, str] = {
         "Dev Board both wait for a slower host, which isn't modelled."
     ),
     "ascend_310": (
-        "GoogLeNet and MobileNetV3 are predicted four per cent apart and in the wrong order: ATC "
-        "is known to make concatenations without a copy, and here GoogLeNet's are copied."
+        "Two things that ATC is known to do are in the spec (`vendor_compiler`), from published "
+        "sources of it and the profile in MobileNetV3's README: it leaves hard_swish and "
+        "hard_sigmoid out of convolutions, and joins whole blocks of channels without a copy. They "
+        "were looked for because GoogLeNet and MobileNetV3, both rows for the fit, came out in the "
+        "wrong order, and with all rows in view. What seems to bound the rest: the next layer's "
+        "weights are loaded less early than on the chip (ResNet-101: too slow)."
     ),
 }
 """What bounds a chip's error, as far as it is known."""

@@ -188,6 +188,7 @@ class TensorCoreSection(Section):
     output_cycles: dict[OperatorKind, SomeCycles] = {}
     image_channels: CountOrZero = 0
     output_ends: list[OperatorKind] = []
+    output_atom: CountOrZero = 0
 
 
 class VectorSection(Section):
