@@ -55,12 +55,6 @@ def _tensor_core(core: TensorCoreSection) -> Iterator[Refusal]:
             f"{core.depthwise_macs_per_cycle} is more than the peak of {core.array_dtype}",
             "give the rate in that type; 0 where depthwise has no mode of its own",
         )
-    if core.output_atom and core.array.cols % core.output_atom:
-        yield Refusal(
-            ("tensor_core", "output_atom"),
-            f"{core.array.cols} columns aren't whole atoms of {core.output_atom}",
-            "write a divisor of tensor_core.array.cols",
-        )
     for index, kind in enumerate(core.output_stage):
         if kind not in vocabulary.OUTPUT_STAGE:
             yield Refusal(

@@ -79,11 +79,10 @@ def drained_cycles(
 
 def output_blocks(core: TensorCore, m: int, n: int, groups: int) -> int:
     """Blocks of `cols` channels in which the results of a contraction drain; the groups of a
-    depthwise one lie side by side as channels. Channels of a pixel are rounded up to whole atoms:
-    of a block, or of fewer where the output stage can pass on in the middle of one."""
-    atom = core.output_atom or core.cols
-    atoms = ceil_div(groups, atom) if n == 1 else groups * ceil_div(n, atom)
-    return ceil_div(m * atoms * atom, core.cols)
+    depthwise one lie side by side as channels."""
+    if n == 1:
+        return m * ceil_div(groups, core.cols)
+    return m * groups * ceil_div(n, core.cols)
 
 
 def driven_cycles(core: TensorCore, cycles: int, strides: Iterable[int]) -> int:

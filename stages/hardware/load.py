@@ -208,7 +208,6 @@ def _tensor_core(file: SpecFile) -> contract.TensorCore:
         output_cycles_by_kind=dict(core.output_cycles),
         image_channels=core.image_channels,
         output_ends=frozenset(core.output_ends),
-        output_atom=core.output_atom,
     )
 
 

@@ -86,7 +86,6 @@ class TensorCore:
     output_cycles_by_kind: Mapping[str, int] = field(default_factory=dict)
     image_channels: int = 0
     output_ends: frozenset[str] = frozenset()
-    output_atom: int = 0  # a pixel's channels drain in whole atoms of so many; 0: of `cols`
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,20 +47,6 @@ def test_results_drain_in_blocks_of_columns() -> None:
     assert output_blocks(CORE, m=10, n=8, groups=4) == 40
 
 
-def test_a_pixels_channels_drain_in_whole_atoms() -> None:
-    """17 channels are two atoms of 16, which is a block of 32; 16 are half of one, and ten pixels
-    of three atoms are 15 blocks."""
-    core = replace(CORE, output_atom=16)
-    assert output_blocks(core, m=10, n=17, groups=1) == 10
-    assert output_blocks(core, m=10, n=16, groups=1) == 5
-    assert output_blocks(core, m=10, n=33, groups=1) == 15
-    assert output_blocks(core, m=1, n=3, groups=1) == 1
-    assert output_blocks(core, m=10, n=1, groups=48) == 15
-    assert output_blocks(core, m=10, n=8, groups=4) == 20
-    whole = replace(CORE, output_atom=32)
-    assert output_blocks(whole, m=10, n=33, groups=1) == output_blocks(CORE, m=10, n=33, groups=1)
-
-
 def test_the_taps_of_an_image_lie_side_by_side() -> None:
     """3 x 3 taps of 3 channels: a row of 9 elements fits the depth of 32, so 3 steps a pixel; of
     5 channels each tap is a step."""

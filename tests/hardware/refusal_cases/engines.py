@@ -47,13 +47,6 @@ ENGINES: dict[str, Case] = {
         "output_stage",
         "list it under operators, with engine vector",
     ),
-    "atoms that blocks don't hold": (
-        "tensor_core:\n",
-        "tensor_core:\n  output_atom: 5\n",
-        "tensor_core.output_atom: 16 columns aren't whole atoms of 5",
-        "output_atom",
-        "write a divisor of tensor_core.array.cols",
-    ),
     "unfused that nothing fuses": (
         "sources:\n",
         "vendor_compiler: {unfused: [relu, softmax]}\nsources:\n",
