@@ -1,4 +1,5 @@
-"""One normalised model, compiled whole for devices: its recipes, its fallbacks, its broken rules.
+"""One normalised model, compiled whole for devices: its recipes, its fallbacks, its broken rules,
+and whether the device takes the time that the compiler estimates.
 
     python -m flows.benchmarks.whole_compiles FOLDER_OF_A_NORMALISED_MODEL [--hardware NAMES]
 
@@ -13,6 +14,7 @@ import json
 import time
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -21,11 +23,15 @@ from flows.benchmarks.choice import load_specs
 from flows.benchmarks.fallbacks import Fallback, fallbacks, placed
 from flows.project.places import find_project
 from models.zoo.ranges import fused_quantization
-from stages.compiler.pipeline import completed, decide_all, decisions
+from stages.compiler.pipeline import Compiled, completed, decide_all, decisions
 from stages.compiler.progress import begin_decisions
+from stages.device.admission import RefusedPlanError
+from stages.device.simulated import SimulatedDevice
 from stages.errors import RecipeError
+from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.spec import HardwareSpec
-from stages.plan.rules import check_plan
+from stages.package import Manifest, Package
+from stages.plan.timing import plan_cycles
 from stages.recipe.graph import Graph
 from stages.recipe.kinds import Kind
 from stages.recipe.onnx_import import import_model
@@ -43,8 +49,8 @@ def has_floats(spec: HardwareSpec) -> bool:
 def compiled_row(
     name: str, graph: Graph, constants: Mapping[str, Array], spec: HardwareSpec, ruled: int
 ) -> Row:
-    """What became of one model on one device. Plans up to `ruled` instructions are held against
-    the rules.
+    """What became of one model on one device. Plans up to `ruled` instructions are loaded on the
+    device, which holds them against the rules and runs them without jitter.
 
     Raises:
         RecipeError: the compiler refuses the model.
@@ -54,21 +60,36 @@ def compiled_row(
     progress = placed(graph, constants, spec, ranges)
     rows = fallbacks(name, progress.draft, spec)
     decided = decide_all(begin_decisions(progress, spec), decisions(), spec)
-    completed(decided)
+    compiled = completed(decided)
     cpu_s = time.process_time() - started
-    length = len(decided.plan.instructions)
-    broken = check_plan(decided.plan, spec) if length <= ruled else ()
+    length = len(compiled.plan.instructions)
     return {
         "precision": "float" if ranges is None else "int8",
         "cpu_s": round(cpu_s, 1),
         "groups": len(decided.progress.draft.recipe.groups),
         "instructions": length,
-        "rules": len(broken) if length <= ruled else "not checked",
-        "violations": [f"{item.rule}: {item.message}" for item in broken[:5]],
         "host": sum(row.count for row in rows),
         "claimed": [_told(row) for row in rows if row.claimed],
         "unlisted": [_told(row) for row in rows if not row.claimed],
-    }
+    } | (device_row(name, compiled, spec) if length <= ruled else {"rules": "not checked"})
+
+
+def device_row(name: str, compiled: Compiled, spec: HardwareSpec) -> Row:
+    """The rules that the plan breaks, the compiler's estimate and, of a plan that breaks none, the
+    jitter-free device's time."""
+    estimate_ns = cycles_to_nanoseconds(spec, plan_cycles(compiled.plan, spec))
+    manifest = Manifest(name, "0" * 64, spec.name, spec.version, spec.digest, "0")
+    package = Package(
+        compiled.recipe, compiled.plan, compiled.weights, manifest, compiled.constants
+    )
+    device = SimulatedDevice(replace(spec, jitter=()))
+    try:
+        device.load(package, Path())
+    except RefusedPlanError as refused:
+        told = [f"{item.rule}: {item.message}" for item in refused.violations[:5]]
+        return {"rules": len(refused.violations), "violations": told, "estimate_ns": estimate_ns}
+    (taken_ns,) = device.measure(1, 0, 0).latencies_ns.tolist()
+    return {"rules": 0, "violations": [], "estimate_ns": estimate_ns, "device_ns": taken_ns}
 
 
 def _told(row: Fallback) -> str:
