@@ -60,12 +60,12 @@ _NOTES: Mapping[str, str] = {
     "rk3576_npu": (
         "What one core reads and writes is no longer fitted: the rows for the fit leave it open, a "
         "fit of it followed two small networks that come out too slow (YOLOv5n, LPRNet), and those "
-        "that wait for weights (CLIP's text encoder, ResNet-50, which judge) came out too fast, "
-        "which was in view when the reading rate was taken from RKLLM's published decoding instead. "
-        "The launch is open in the same way and still fitted. Tried on the rows for the fit and not "
-        "taken: results that drain in halves of a block of 32 channels explain YOLOv5n and YOLOv8n "
-        "here, but not on the RK3588. YOLOv8n-pose is too fast on both chips, for a reason that "
-        "isn't known."
+        "that wait for weights (CLIP's text encoder, ResNet-50, which judge) came out too fast. "
+        "That was in view when the reading rate was taken from RKLLM's published decoding instead. "
+        "The launch is as open and is still fitted. Tried on the rows for the fit and not taken: "
+        "results that drain in halves of a block of 32 channels explain YOLOv5n and YOLOv8n here, "
+        "but not on the RK3588. YOLOv8n-pose is too fast on both chips, for a reason that isn't "
+        "known."
     ),
     "edge_tpu": (
         "Networks beyond the parameter cache are the link's, whose bandwidth is fitted. What "
