@@ -66,6 +66,16 @@ _NOTES: Mapping[str, str] = {
         "is published; two rows of SA8775P (ResNet-101 and YOLO11 in int8) are four to five times "
         "those of its sisters."
     ),
+    "rk3576_npu": (
+        "What one core reads and writes is no longer fitted: the rows for the fit leave it open, a "
+        "fit of it followed two small networks that come out too slow (YOLOv5n, LPRNet), and those "
+        "that wait for weights (CLIP's text encoder, ResNet-50, which judge) came out too fast. "
+        "That was in view when the reading rate was taken from RKLLM's published decoding instead. "
+        "The launch is as open and is still fitted. Tried on the rows for the fit and not taken: "
+        "results that drain in halves of a block of 32 channels explain YOLOv5n and YOLOv8n here, "
+        "but not on the RK3588. YOLOv8n-pose is too fast on both chips, for a reason that isn't "
+        "known."
+    ),
     "edge_tpu": (
         "Networks beyond the parameter cache are the link's, whose bandwidth is fitted. What "
         "seems to bound the rest: DenseNet is too fast, for all scales are equal here and its "
@@ -80,8 +90,12 @@ _NOTES: Mapping[str, str] = {
         "(`tests/hardware/test_published_relatives.py`)."
     ),
     "ascend_310": (
-        "GoogLeNet and MobileNetV3 are predicted four per cent apart and in the wrong order: ATC "
-        "is known to make concatenations without a copy, and here GoogLeNet's are copied."
+        "Two things that ATC is known to do are in the spec (`vendor_compiler`), from published "
+        "sources of it and the profile in MobileNetV3's README: it leaves hard_swish and "
+        "hard_sigmoid out of convolutions, and joins whole blocks of channels without a copy. They "
+        "were looked for because GoogLeNet and MobileNetV3, both rows for the fit, came out in the "
+        "wrong order, and with all rows in view. What seems to bound the rest: the next layer's "
+        "weights are loaded less early than on the chip (ResNet-101: too slow)."
     ),
 }
 """What bounds a chip's error, as far as it is known."""

@@ -36,7 +36,8 @@ Each network is compiled for the shipped spec as the vendors' compilers do it: c
 affines folded, operators fused, layouts chosen, then layer by layer. No load runs ahead of the
 layer before, nothing is cascaded, and this project's own rewrites aren't made
 (`stages/compiler/vendor_way.py`): what the vendor's compiler leaves to the host stays there, and a
-concatenation is a copy. What some vendor's compiler rewrites beyond that isn't modelled.
+concatenation is a copy. Where one vendor's compiler is known to do otherwise, the spec says so
+(`vendor_compiler`); what it rewrites beyond that isn't modelled.
 
 Then the parameters that the spec marks as fitted, at most six and the same for every network, are
 fitted to half of the rows (**fit**) and judged on the others (**judge**); which is which was

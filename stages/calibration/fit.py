@@ -1,10 +1,11 @@
 """Fits parameters of a spec to measured latencies.
 
-Residuals are log(predicted / measured), so that a model of 1 ms weighs as much as one of 100 ms
-and the parameters, looked for as logarithms, act almost linearly. Large residuals count less
-(`soft_l1`), so that a row which the device can't explain doesn't bend the others. Plans stay as
-they were compiled and are priced anew. Several starts, the spec's own values first; equal inputs
-give equal results.
+Residuals are errors relative to the measurement, predicted / measured - 1, as they are judged
+later, so that a model of 1 ms weighs as much as one of 100 ms; parameters are looked for as
+logarithms. Large residuals count less (`soft_l1`), so that a row which the device can't explain
+doesn't bend the others; `docs/calibration.md` compares losses, each row left out in turn. Plans
+stay as they were compiled and are priced anew. Several starts, the spec's own values first; equal
+inputs give equal results.
 
 The last descent weighs the spec's own values like measurements: taken for right within a factor of
 two (one standard deviation), against the scatter of the rows around the fit so far. It is the most
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.calibration.figures import relative_error
 from stages.calibration.identify import Interval, intervals, scatter
 from stages.calibration.parameters import Parameter
 from stages.calibration.predict import Predictor, Tuner
@@ -162,11 +164,11 @@ class _Problem:
         found = self._known.get(values)
         if found is None:
             spec = self.tuner.spec(values)
-            ratios = [
-                predictor.predict(spec) / row.measured_ns
+            errors = [
+                relative_error(row.measured_ns, predictor.predict(spec))
                 for predictor, row in zip(self._predictors, self.rows, strict=True)
             ]
-            found = self._known[values] = np.log(np.array(ratios))
+            found = self._known[values] = np.array(errors)
         return found
 
     def slopes(self, point: Floats) -> Floats:

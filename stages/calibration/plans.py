@@ -23,7 +23,7 @@ from stages.calibration.work import Work, work_of
 from stages.compiler.pipeline import Compiled as CompiledGraph
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.quantization import Quantization
-from stages.compiler.vendor_way import compile_as_vendors_do
+from stages.compiler.vendor_way import as_vendors_fuse, compile_as_vendors_do
 from stages.errors import CompileError, PackageError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.binary import decode_plan, encode_plan
@@ -95,7 +95,8 @@ def compiled_plan(
         return found
     graph, constants = import_model(subject.load(precision))
     is_int8 = precision is Precision.INT8
-    ranges = subject.quantization(graph, constants, spec) if is_int8 else None
+    fused = as_vendors_fuse(spec) if way is Way.VENDORS else spec
+    ranges = subject.quantization(graph, constants, fused) if is_int8 else None
     made = _COMPILERS[way](graph, constants, spec, ranges)
     compiled = Compiled(made.plan, work_of(graph, constants), len(made.recipe.fallbacks))
     _write_cached(stem, compiled)

@@ -6,11 +6,14 @@ rewrites further: strides into channels where a kernel is too large, concatenati
 views, scales into weights, small matrix products, layer norms and masks into forms that the chip
 does faster; and layers interleave. A device that is fitted to plans with all that would be fitted
 to networks that nobody measured.
+
+What one vendor's compiler is known to do otherwise, a spec says under `vendor_compiler`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from stages.compiler.draft import Pass
 from stages.compiler.interleaving import Interleaving
@@ -24,11 +27,13 @@ from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
 from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
+from stages.compiler.passes.view_concats import ViewConcats
 from stages.compiler.pipeline import Compiled, begin, completed, decide_all
 from stages.compiler.progress import begin_decisions, rewrite
 from stages.compiler.quantization import Quantization
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Graph
+from stages.recipe.kinds import Kind
 from stages.tensors import Array
 
 
@@ -39,14 +44,24 @@ def compile_as_vendors_do(
     quantization: Quantization | None = None,
 ) -> Compiled:
     """Compile a graph for a device layer by layer, with no rewrite that is this compiler's own; in
-    int8 where a quantisation gives ranges.
+    int8 where a quantisation gives ranges, made for the spec of `as_vendors_fuse`.
 
     Raises:
         CompileError: no recipe for this device exists; the message says why.
     """
-    progress = begin(graph, constants, spec, Interleaving.NOTHING)
-    progress = rewrite(progress, rewrites(quantization), spec)
-    return completed(decide_all(begin_decisions(progress, spec), decisions(), spec))
+    fused = as_vendors_fuse(spec)
+    progress = begin(graph, constants, fused, Interleaving.NOTHING)
+    progress = rewrite(progress, rewrites(quantization), fused)
+    return completed(decide_all(begin_decisions(progress, fused), decisions(spec), fused))
+
+
+def as_vendors_fuse(spec: HardwareSpec) -> HardwareSpec:
+    """The spec with the output stage that its vendor's compiler makes use of; prices are the same.
+
+    A plan made for it keeps the rules of `spec` too, whose output stage does more.
+    """
+    stage = spec.tensor_core.output_stage - spec.vendor_compiler.unfused
+    return replace(spec, tensor_core=replace(spec.tensor_core, output_stage=stage))
 
 
 def rewrites(quantization: Quantization | None) -> tuple[Pass, ...]:
@@ -64,6 +79,7 @@ def rewrites(quantization: Quantization | None) -> tuple[Pass, ...]:
     )
 
 
-def decisions() -> tuple[Pass, ...]:
+def decisions(spec: HardwareSpec) -> tuple[Pass, ...]:
     """The passes behind them, in order."""
-    return (Order(), AssignLayouts(), SeparateReads())
+    views = [ViewConcats()] if Kind.CONCAT in spec.vendor_compiler.views else []
+    return (Order(), AssignLayouts(), SeparateReads(), *views)

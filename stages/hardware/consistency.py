@@ -20,6 +20,7 @@ def inconsistencies(file: SpecFile) -> Iterator[Refusal]:
     """Everything in the file that contradicts something else in it."""
     yield from _tensor_core(file.tensor_core)
     yield from _utilisation(file.tensor_core)
+    yield from _vendor_compiler(file)
     yield from _memories(file)
     yield from _caches(file)
     yield from _layouts(file)
@@ -60,6 +61,24 @@ def _tensor_core(core: TensorCoreSection) -> Iterator[Refusal]:
                 ("tensor_core", "output_stage", index),
                 f"{kind} can't act on each result alone",
                 "list it under operators, with engine vector",
+            )
+
+
+def _vendor_compiler(file: SpecFile) -> Iterator[Refusal]:
+    """It can only leave unfused what the output stage does, and view what has views."""
+    for index, kind in enumerate(file.vendor_compiler.unfused):
+        if kind not in file.tensor_core.output_stage:
+            yield Refusal(
+                ("vendor_compiler", "unfused", index),
+                f"{kind} isn't in tensor_core.output_stage",
+                "leave it out: nothing would fuse it",
+            )
+    for index, kind in enumerate(file.vendor_compiler.views):
+        if kind not in vocabulary.VIEWED:
+            yield Refusal(
+                ("vendor_compiler", "views", index),
+                f"{kind} is always copied",
+                f"known: {', '.join(sorted(vocabulary.VIEWED))}",
             )
 
 

@@ -172,6 +172,10 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
         },
         l2=_l2(memory.l2) if memory.l2 else None,
         weight_cache=_weight_cache(memory.weight_cache) if memory.weight_cache else None,
+        vendor_compiler=contract.VendorCompiler(
+            unfused=frozenset(file.vendor_compiler.unfused),
+            views=frozenset(file.vendor_compiler.views),
+        ),
     )
 
 

@@ -96,11 +96,11 @@ def _of_details(document: Document, details: ErrorDetails) -> Refusal:
             beside = f"; the keys here are {', '.join(known)}" if known else ""
             return Refusal(key_path, _MISSING_KEY, f"add `{key_path[-1]}:`{beside}")
         case "extra_forbidden":
-            unused = _unused_keys(document, key_path[:-1])
-            known = unused or _allowed_keys(key_path[:-1])
-            return Refusal(
-                key_path, _UNKNOWN_KEY, vocabulary.did_you_mean(str(key_path[-1]), known)
-            )
+            key = str(key_path[-1])
+            unused, allowed = _unused_keys(document, key_path[:-1]), _allowed_keys(key_path[:-1])
+            is_near = vocabulary.nearest(key, unused) or not vocabulary.nearest(key, allowed)
+            known = unused if unused and is_near else allowed
+            return Refusal(key_path, _UNKNOWN_KEY, vocabulary.did_you_mean(key, known))
         case "greater_than_equal":
             return Refusal(key_path, f"{value} is less than {context['ge']}", "raise it")
         case "less_than_equal":

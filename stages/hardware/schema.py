@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from stages import units
 from stages.hardware import vocabulary
 from stages.hardware.spec import Dataflow, GovernorKind, HostMemory, JitterCause, Mark, SyncMode
+from stages.hardware.vocabulary import did_you_mean
 from stages.tensors import DType, Layout, LayoutKind
 from stages.units import Dimension, QuantityError
 
@@ -71,7 +72,7 @@ def _choice(options: type[Word], what: str) -> BeforeValidator:
     def parse(value: object) -> Word:
         words = [str(option) for option in options]
         if value not in words:
-            raise refusal(f"{value!r} is an unknown {what}", _suggest(value, words))
+            raise refusal(f"{value!r} is an unknown {what}", did_you_mean(str(value), words))
         return options(value)
 
     return BeforeValidator(parse)
@@ -82,14 +83,10 @@ def _word_of(known: Iterable[str], what: str) -> BeforeValidator:
 
     def parse(value: object) -> str:
         if not isinstance(value, str) or value not in words:
-            raise refusal(f"{value!r} is an unknown {what}", _suggest(value, words))
+            raise refusal(f"{value!r} is an unknown {what}", did_you_mean(str(value), words))
         return value
 
     return BeforeValidator(parse)
-
-
-def _suggest(value: object, words: Iterable[str]) -> str:
-    return vocabulary.did_you_mean(str(value), words)
 
 
 _LAYOUT = re.compile(r"nc1hwc2/([1-9][0-9]{0,3})")
@@ -296,6 +293,13 @@ class DriverSection(Section):
     float_io: DurationOrZero = 0
 
 
+class VendorCompilerSection(Section):
+    """See `spec.VendorCompiler`."""
+
+    unfused: list[OperatorKind] = []
+    views: list[OperatorKind] = []
+
+
 class OperatingPointSection(Section):
     """See `spec.OperatingPoint`."""
 
@@ -390,4 +394,5 @@ class SpecFile(Section):
     power: PowerSection
     thermal: ThermalSection
     jitter: list[JitterSection]
+    vendor_compiler: VendorCompilerSection = VendorCompilerSection()
     sources: dict[str, SourceSection]

@@ -232,6 +232,18 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
+class VendorCompiler:
+    """What the vendor's compiler is known to do otherwise than its chip could: kinds of the output
+    stage that it runs as operators of their own, and movements that it makes without a copy.
+
+    It matters only where networks are compiled as vendors do (`compiler/vendor_way.py`).
+    """
+
+    unfused: frozenset[str] = frozenset()
+    views: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class OperatingPoint:
     """One DVFS step."""
 
@@ -377,6 +389,7 @@ class HardwareSpec:
     sources: Mapping[str, Provenance]
     l2: Cache | None = None
     weight_cache: WeightCache | None = None
+    vendor_compiler: VendorCompiler = VendorCompiler()
 
     @property
     def float_dtype(self) -> DType | None:

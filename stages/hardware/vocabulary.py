@@ -47,6 +47,9 @@ LAUNCHED = (*RUNS_ON, "host")
 OUTPUT_STAGE = ELEMENTWISE | FORMATS | {"batch_norm"}
 """What can act on each result alone as it drains from the tensor core."""
 
+VIEWED = frozenset({"concat"})
+"""What a vendor's compiler can be said to make without a copy."""
+
 SPATIAL = POOLS | {"conv", "conv_transpose"}
 LIMITS = {
     "rank": KINDS,

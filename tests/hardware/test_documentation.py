@@ -19,6 +19,7 @@ from stages.hardware.schema import (
     SpecFile,
     TensorCoreSection,
     VectorSection,
+    VendorCompilerSection,
     WeightCacheSection,
 )
 from stages.hardware.spec import (
@@ -53,6 +54,7 @@ def test_every_section_is_described() -> None:
         WeightCacheSection,
         HostSection,
         DriverSection,
+        VendorCompilerSection,
     ],
 )
 def test_every_key_of_what_costs_is_described(section: type[Section]) -> None:

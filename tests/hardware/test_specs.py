@@ -14,7 +14,15 @@ import pytest
 
 from stages.hardware import vocabulary
 from stages.hardware.load import load_spec, spec_names
-from stages.hardware.spec import Cache, Dataflow, HardwareSpec, Mark, SyncMode, WeightCache
+from stages.hardware.spec import (
+    Cache,
+    Dataflow,
+    HardwareSpec,
+    Mark,
+    SyncMode,
+    VendorCompiler,
+    WeightCache,
+)
 from stages.hardware.summary import (
     format_ops,
     list_row,
@@ -285,6 +293,16 @@ def test_what_is_left_out_is_neutral() -> None:
     assert (core.lanes, core.misaligned_lanes, core.blocks_per_instance) == (1, 1, 1)
     assert (spec.ddr.channels, spec.ddr.bank_interleave_bytes) == (1, 0)
     assert (spec.l2, spec.weight_cache, spec.vector.efficiency_permille) == (None, None, 1000)
+    assert spec.vendor_compiler == VendorCompiler(frozenset(), frozenset())
+
+
+def test_what_the_vendors_compiler_does_is_read(tmp_path: Path) -> None:
+    path = write_edited(
+        tmp_path, ("sources:\n", "vendor_compiler: {unfused: [relu], views: [concat]}\nsources:\n")
+    )
+    assert load_spec(path).vendor_compiler == VendorCompiler(
+        frozenset({"relu"}), frozenset({"concat"})
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,20 @@ ENGINES: dict[str, Case] = {
         "output_cycles_by_type",
         "say it once: for all types there, or by type here",
     ),
+    "unfused that nothing fuses": (
+        "sources:\n",
+        "vendor_compiler: {unfused: [relu, softmax]}\nsources:\n",
+        "vendor_compiler.unfused[1]: softmax isn't in tensor_core.output_stage",
+        "vendor_compiler",
+        "leave it out: nothing would fuse it",
+    ),
+    "view of what is copied": (
+        "sources:\n",
+        "vendor_compiler: {views: [transpose]}\nsources:\n",
+        "vendor_compiler.views[0]: transpose is always copied",
+        "vendor_compiler",
+        "known: concat",
+    ),
     "quantum of no type": (
         "nc1hwc2/8:",
         "nc1hwc2/7:",
