@@ -47,6 +47,12 @@ class Region:
         """Extents in memory order."""
         return self.layout.physical_shape(self.shape)
 
+    def moved(self, shift_bytes: int) -> Region:
+        """The same box further on."""
+        # Asked for by the hundred thousand: `replace` costs three times as much.
+        address = self.address + shift_bytes
+        return Region(self.memory, address, self.dtype, self.shape, self.layout, self.strides)
+
     @property
     def size_bytes(self) -> int:
         """Bytes that the box holds, gaps not counted."""

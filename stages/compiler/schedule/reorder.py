@@ -68,10 +68,10 @@ def scheduled(
     written = program.written
     instructions = [item.instruction for item in written]
     clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
-    woven = _woven(written, clock, spec) if order is Order.WOVEN else []
-    best = (
-        min(woven, key=lambda item: item.cycles) if woven else _plain(written, clock, spec, order)
-    )
+    if order is Order.WOVEN:
+        best = _woven(written, clock, spec)
+    else:
+        best = _plain(written, clock, spec, order)
     ordering = compacted(best.found, best.ordering, best.clock, spec)
     return _rewritten(best.written, best.found, ordering)
 
@@ -85,8 +85,9 @@ def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Orde
     return _Program(written, found, clock, _ordered(written, found, clock, spec))
 
 
-def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Program]:
-    """The program with its groups woven together, in every way that finds room."""
+def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> _Program:
+    """The program with its groups woven together, in the best way that finds room; as it is where
+    none does."""
     every = dependencies(written, Reach.ALL)
     programs = []
     for freedom in Freedom:
@@ -98,7 +99,10 @@ def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Pr
         except Stuck:
             continue
         programs.append(_Program(program, found, ours, ordering))
-    return programs
+    if programs:
+        return min(programs, key=lambda item: item.cycles)
+    plain = permuted(every, range(len(written)))
+    return _Program(written, plain, clock, _ordered(written, plain, clock, spec))
 
 
 def _ordered(
@@ -193,5 +197,5 @@ def _moved(
     moved = []
     for region, place, buffer in zip(regions, old, buffers, strict=True):
         shift = places[buffer].address - place.address if buffer >= 0 else 0
-        moved.append(replace(region, address=region.address + shift) if shift else region)
+        moved.append(region.moved(shift) if shift else region)
     return tuple(moved)
