@@ -148,6 +148,22 @@ class Instruction:
     cycles: int = 0
     comment: str = ""
 
+    def touching(self, reads: tuple[Region, ...], writes: tuple[Region, ...]) -> Instruction:
+        """The same with other regions."""
+        return Instruction(
+            self.opcode,
+            self.queue,
+            self.group,
+            reads,
+            writes,
+            self.kernel,
+            self.contraction,
+            self.event,
+            self.launch,
+            self.cycles,
+            self.comment,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Buffer:

@@ -158,7 +158,7 @@ def _rewritten(written: list[Written], found: Dependencies, ordering: Ordering) 
         writes = _moved(instruction.writes, item.writes, buffers[count:], places)
         result.append(
             Written(
-                replace(instruction, reads=reads, writes=writes),
+                instruction.touching(reads, writes),
                 _placed(item.reads, buffers[:count], places),
                 _placed(item.writes, buffers[count:], places),
             )
@@ -186,9 +186,8 @@ def _places(found: Dependencies, addresses: Sequence[int]) -> list[Place]:
 def _placed(
     old: Sequence[Place], buffers: Sequence[int], places: Sequence[Place]
 ) -> tuple[Place, ...]:
-    return tuple(
-        places[buffer] if buffer >= 0 else place for place, buffer in zip(old, buffers, strict=True)
-    )
+    pairs = zip(old, buffers, strict=True)
+    return tuple([places[buffer] if buffer >= 0 else place for place, buffer in pairs])
 
 
 def _moved(
