@@ -75,19 +75,25 @@ class BufferUse:
 class Dependencies:
     """Of a program of n instructions: lanes, predecessors, and the buffers that each touches; the
     first entries of `buffers_of[i]` go with its reads, the rest with its writes. -1 stands for what
-    is never written: constants. `successors` are the predecessors turned around."""
+    is never written: constants. `successors` are the predecessors turned around. `managed` are the
+    numbers of the buffers that share their memory over time, in the order of their first touches.
+    """
 
     lanes: list[Lane]
     predecessors: list[list[int]]
     buffers_of: list[list[int]]
     buffers: list[BufferUse]
     successors: list[list[int]] = field(init=False)
+    managed: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.successors = [[] for _ in self.lanes]
         for number, items in enumerate(self.predecessors):
             for other in items:
                 self.successors[other].append(number)
+        uses = self.buffers
+        self.managed = [n for n, use in enumerate(uses) if use.touches and use.is_managed]
+        self.managed.sort(key=lambda number: uses[number].first)
 
 
 _Accesses = dict[Lane, list[tuple[int, Footprint]]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
@@ -109,11 +109,13 @@ def _ordered(
     written: Sequence[Written], found: Dependencies, clock: Clock, spec: HardwareSpec
 ) -> Ordering:
     pinned: frozenset[int] = frozenset()
+    segments: list[int] = []
     for _ in range(_TRIES):
         try:
             return Scheduler(found, clock.fresh(), spec, pinned).run()
         except Stuck as stuck:
-            pinned |= _pins(found, _segments(written), stuck.buffer)
+            segments = segments or _segments(written)
+            pinned |= _pins(found, segments, stuck.buffer)
     every = frozenset(number for number, use in enumerate(found.buffers) if use.is_slot)
     return Scheduler(found, clock.fresh(), spec, every).run()
 
@@ -172,14 +174,12 @@ def _places(found: Dependencies, addresses: Sequence[int]) -> list[Place]:
     places: list[Place] = []
     counts: dict[str, int] = {}
     for use, address in zip(found.buffers, addresses, strict=True):
-        if not use.is_slot:
-            places.append(use.place)
-            continue
-        name = use.place.name
-        number = counts[name] = counts.get(name, -1) + 1
-        places.append(
-            replace(use.place, name=f"{name}.{number}", address=address, size_bytes=use.size_bytes)
-        )
+        place = use.place
+        if use.is_slot:
+            number = counts[place.name] = counts.get(place.name, -1) + 1
+            name = f"{place.name}.{number}"
+            place = Place(name, place.memory, address, use.size_bytes, place.lifetime, is_slot=True)
+        places.append(place)
     return places
 
 
