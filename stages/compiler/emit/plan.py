@@ -100,7 +100,7 @@ class PlanEmitter:
         assert group.tile is not None
         work, slots = self.memory.works[group.name], self.memory.slots[group.name]
         if (accesses := self._accesses(work, slots)) is None:
-            self._written(work, slots, group.tile)
+            self._by_itself(work, slots, group.tile)
             return
         form = form_of(work, group.tile, slots, accesses)
         values = [access.place for access in accesses.values()]
@@ -109,13 +109,13 @@ class PlanEmitter:
             self._by_example(example, work, slots, values)
             return
         begin, bound = len(self.program.written), len(self.packings)
-        emitter = self._written(work, slots, group.tile)
+        emitter = self._by_itself(work, slots, group.tile)
         constants = [item for item in self.packings[bound:] if isinstance(item, Packed)]
         places = [*slot_places(slots), *(place for _, place in emitter.packed.values()), *values]
         written = self.program.written[begin:]
         self.examples[form] = Example(work, places, written, constants, emitter.kernels.steps)
 
-    def _written(self, work: Workload, slots: Slots, tile: Tile) -> TileEmitter:
+    def _by_itself(self, work: Workload, slots: Slots, tile: Tile) -> TileEmitter:
         """A tiled group, step by step."""
         boxes = [work.boxes(step.box, step.reduction) for step in steps(work, tile)]
         packed = self._packed(work, slots, boxes)
