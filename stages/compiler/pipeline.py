@@ -129,12 +129,13 @@ def decisions() -> tuple[Pass, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A whole recipe and its plan, with what its plan's constants are made of. `progress` is the
-    recipe's: its draft has tiles and allocations."""
+    """A whole recipe and its plan, with what its plan's constants are made of, and its jitter-free
+    cycles. `progress` is the recipe's: its draft has tiles and allocations."""
 
     progress: Progress
     plan: Plan
     packings: tuple[Packing, ...]
+    cycles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,8 @@ def decide_all(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) ->
     progress = decide(progress, steps, spec)
     planned = plan_layers(progress.draft, spec, progress.interleaving)
     verify(planned.draft.recipe)
-    return Decided(replace(progress, draft=planned.draft), planned.plan, planned.packings)
+    whole = replace(progress, draft=planned.draft)
+    return Decided(whole, planned.plan, planned.packings, planned.cycles)
 
 
 def completed(decided: Decided) -> Compiled:

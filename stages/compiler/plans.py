@@ -31,12 +31,14 @@ _BY_GROUPS, _WOVEN = "group by group", "woven"
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A draft with its memory decisions, its plan, and what the constants of that are made of."""
+    """A draft with its memory decisions, its plan, what the constants of that are made of, and its
+    jitter-free cycles."""
 
     draft: Draft
     memory: Memory
     plan: Plan
     packings: tuple[Packing, ...]
+    cycles: int
 
 
 def plan_layers(draft: Draft, spec: HardwareSpec, interleaving: Interleaving) -> Planned:
@@ -51,14 +53,17 @@ def plan_layers(draft: Draft, spec: HardwareSpec, interleaving: Interleaving) ->
         solved = Trial(assignment, solved).run()
     order = Order.LAYERS if interleaving is Interleaving.NOTHING else Order.GROUPS
     planned = emitted(*solved, spec, order)
-    if interleaving is not Interleaving.CASCADES or not engines_take_turns(planned.plan, spec):
+    if interleaving is not Interleaving.CASCADES or not engines_take_turns(planned, spec):
         return planned
     return better(planned, assignment, spec)
 
 
-def engines_take_turns(plan: Plan, spec: HardwareSpec) -> bool:
+def engines_take_turns(planned: Planned, spec: HardwareSpec) -> bool:
     """Whether a plan could be much faster if its tensor core and its vector unit worked at the same
     time, and nothing else bounds it."""
+    if spec.driver.sync_mode is SyncMode.STRICT:
+        return False
+    plan = planned.plan
     costs = instruction_costs(plan, spec)
     busy = dict.fromkeys(plan.queues, 0)
     port = 0
@@ -68,10 +73,10 @@ def engines_take_turns(plan: Plan, spec: HardwareSpec) -> bool:
             busy[plan.queues[queue]] += cycles
             port += moved
     host = busy.pop("host", 0)
-    taken = plan_cycles(plan, spec) - submission_cycles(plan, spec) - host
+    taken = planned.cycles - submission_cycles(plan, spec) - host
     idle = taken - max(*busy.values(), port)
     gain = min(idle, busy["tensor_core"], busy["vector"])
-    return spec.driver.sync_mode is not SyncMode.STRICT and gain * _SHARE > taken
+    return gain * _SHARE > taken
 
 
 def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Planned:
@@ -80,17 +85,13 @@ def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Plan
         woven = emitted(*assignment.streaming().run(), spec, Order.WOVEN)
     except DoesNotFitError:
         return planned
-    cycles = {
-        _BY_GROUPS: plan_cycles(planned.plan, spec),
-        _WOVEN: plan_cycles(woven.plan, spec),
-    }
-    chosen = _WOVEN if cycles[_WOVEN] < cycles[_BY_GROUPS] else _BY_GROUPS
+    chosen = _WOVEN if woven.cycles < planned.cycles else _BY_GROUPS
     weighed = Weighed(
         "",
         "order",
         (
-            Alternative(_BY_GROUPS, cycles[_BY_GROUPS], "values may stay in the SRAM"),
-            Alternative(_WOVEN, cycles[_WOVEN], "values pass through the DDR"),
+            Alternative(_BY_GROUPS, planned.cycles, "values may stay in the SRAM"),
+            Alternative(_WOVEN, woven.cycles, "values pass through the DDR"),
         ),
         chosen,
         "both plans were made and timed",
@@ -102,4 +103,4 @@ def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Plan
 def emitted(draft: Draft, memory: Memory, spec: HardwareSpec, order: Order) -> Planned:
     """The plan of a draft with its memory."""
     plan, packings = PlanEmitter(draft, memory, spec, order).emit()
-    return Planned(draft, memory, plan, packings)
+    return Planned(draft, memory, plan, packings, plan_cycles(plan, spec))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from stages.compiler.draft import Draft
 from stages.compiler.pipeline import Decided
 from stages.compiler.progress import Progress, merged
-from stages.hardware.spec import HardwareSpec
 from stages.package import DecidedFacts, PlanFiles, StoredDecisions
-from stages.plan.timing import plan_cycles
 from stages.recipe.verify import verify
 
 
-def facts_of(decided: Decided, spec: HardwareSpec) -> DecidedFacts:
+def facts_of(decided: Decided) -> DecidedFacts:
     """What a package keeps of its decisions."""
     progress = decided.progress
     return DecidedFacts(
@@ -21,7 +19,7 @@ def facts_of(decided: Decided, spec: HardwareSpec) -> DecidedFacts:
         progress.sources,
         decided.packings,
         len(decided.plan.instructions),
-        plan_cycles(decided.plan, spec),
+        decided.cycles,
     )
 
 

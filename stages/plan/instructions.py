@@ -47,6 +47,12 @@ class Region:
         """Extents in memory order."""
         return self.layout.physical_shape(self.shape)
 
+    def moved(self, shift_bytes: int) -> Region:
+        """The same box further on."""
+        # Asked for by the hundred thousand: `replace` costs three times as much.
+        address = self.address + shift_bytes
+        return Region(self.memory, address, self.dtype, self.shape, self.layout, self.strides)
+
     @property
     def size_bytes(self) -> int:
         """Bytes that the box holds, gaps not counted."""
@@ -141,6 +147,22 @@ class Instruction:
     launch: bool = False
     cycles: int = 0
     comment: str = ""
+
+    def touching(self, reads: tuple[Region, ...], writes: tuple[Region, ...]) -> Instruction:
+        """The same with other regions."""
+        return Instruction(
+            self.opcode,
+            self.queue,
+            self.group,
+            reads,
+            writes,
+            self.kernel,
+            self.contraction,
+            self.event,
+            self.launch,
+            self.cycles,
+            self.comment,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from stages.compiler.cascade.likeness import likeness
 from stages.compiler.draft import Draft
 from stages.compiler.emit.kernels import KernelTable, TileKernels, tile_kernel
+from stages.compiler.emit.plan import PlanEmitter
+from stages.compiler.memory.assign import Assignment
 from stages.compiler.pipeline import begin, decisions, rewrites
 from stages.compiler.progress import begin_decisions, decide, rewrite
 from stages.compiler.tiling.catalogue import Catalogue
@@ -13,9 +16,11 @@ from stages.compiler.tiling.search import Search
 from stages.compiler.tiling.streams import steps
 from stages.compiler.tiling.workload import Workload, workload, workloads
 from stages.hardware.spec import HardwareSpec
+from stages.plan.timing import plan_cycles
 from stages.recipe.decisions import Tile
 from stages.recipe.onnx_import import import_model
 from tests.compiler.campaign import model_of
+from tests.compiler.cascade.chain_models import inverted_residuals
 from tests.compiler.specs import hardware
 
 SEEDS = (57, 158, 1169, 2039, 8, 19, 77, 301, 7, 38)
@@ -64,3 +69,46 @@ def test_layers_that_repeat_are_found() -> None:
         assert all(work.first.alike is None for work in works)
         assert all(work.own_names[work.first.result] == work.result for work in works)
     assert found
+
+
+@pytest.mark.parametrize("device", ["npu_tiny", "rk3588_npu"])
+def test_groups_written_by_example_are_what_each_is_by_itself(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = hardware(device)
+    drafts = [decided(seed, spec) for seed in SEEDS]
+    by_example = 0
+    for draft in [*drafts, repeating(spec)]:
+        for assignment in (Assignment(draft, spec), Assignment(draft, spec).streaming()):
+            solved = assignment.run()
+            emitter = PlanEmitter(*solved, spec)
+            found = emitter.emit()
+            by_example += len(solved[1].works) - len(emitter.examples)
+            with monkeypatch.context() as patched:
+                patched.setattr(PlanEmitter, "_accesses", lambda *_: None)
+                assert PlanEmitter(*solved, spec).emit() == found
+    assert by_example
+
+
+@pytest.mark.parametrize("device", ["npu_tiny", "rk3588_npu", "jetson_orin_nano"])
+def test_programs_that_are_alike_take_the_same_cycles(device: str) -> None:
+    spec = hardware(device)
+    draft = repeating(spec)
+    solved = Assignment(draft, spec).run()
+    taken: dict[object, list[int]] = {}
+    for start in range(len(draft.recipe.groups) - 1):
+        emitter = PlanEmitter(*solved, spec)
+        emitter.write_segment(start, start + 2)
+        alike = taken.setdefault(likeness(emitter.program, emitter.constants, spec), [])
+        alike.append(plan_cycles(emitter.segment(), spec))
+    assert all(len({*cycles}) == 1 for cycles in taken.values())
+    assert len(taken) > 2
+    # A cache of the DDR knows lines by their addresses: there less is alike.
+    assert spec.l2 is not None or any(len(cycles) > 1 for cycles in taken.values())
+
+
+def repeating(spec: HardwareSpec) -> Draft:
+    """Blocks that repeat."""
+    case = inverted_residuals(24, blocks=6)
+    progress = rewrite(begin(case.graph, case.constants, spec), rewrites(None, None), spec)
+    return decide(begin_decisions(progress, spec), decisions(), spec).draft

@@ -208,10 +208,13 @@ def test_a_woven_plan_is_kept_only_where_it_is_faster(monkeypatch: pytest.Monkey
         assert fewest == plan_cycles(best.plan, spec)
 
 
-def test_a_strict_driver_is_never_woven() -> None:
+def test_a_strict_driver_is_never_woven(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = hardware("rk3588_npu")
     model = random_model(SeededChoices(np.random.default_rng(3)), 8)
     case = case_of(model.model, model.feeds)
-    plan = compile_graph(case.graph, case.constants, spec).plan
+    monkeypatch.setattr(plans, "_SHARE", 10**9)
+    monkeypatch.setattr(plans, "better", lambda *_: pytest.fail("woven"))
+    with pytest.raises(pytest.fail.Exception):
+        compile_graph(case.graph, case.constants, spec)
     strict = replace(spec, driver=replace(spec.driver, sync_mode=plans.SyncMode.STRICT))
-    assert not plans.engines_take_turns(plan, strict)
+    compile_graph(case.graph, case.constants, strict)

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.choice import Interval, Options, choose, rank
 from stages.compiler.cascade.grounds import Stand, grounds_of
+from stages.compiler.cascade.likeness import likeness
 from stages.compiler.cascade.replay import replayed
 from stages.compiler.cascade.weighing import Outcome, note
 from stages.compiler.draft import Draft
+from stages.compiler.emit.examples import Example
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.memory.cascades import NoRoomError
 from stages.errors import DoesNotFitError
-from stages.hardware.spec import HardwareSpec
 from stages.plan.costs import submission_cycles
 from stages.plan.ddr_traffic import ddr_bytes
 from stages.plan.timing import plan_cycles
@@ -34,11 +35,13 @@ Solved = tuple[Draft, Memory]
 @dataclass(slots=True)
 class Trial:
     """Cascades being chosen and tried beside what was solved layer by layer. `outcomes` are those
-    of all that were tried."""
+    of all that were tried, `times` those of the programs that were timed, by likeness."""
 
     assignment: Assignment
     layers: Solved
     outcomes: dict[Interval, Outcome] = field(default_factory=dict)
+    times: dict[object, tuple[int, int]] = field(default_factory=dict)
+    examples: dict[object, Example] = field(default_factory=dict)
 
     def run(self) -> Solved:
         """The best memory decisions that were found, with what was weighed."""
@@ -112,9 +115,21 @@ class Trial:
         if best.cycles < alone * _CLEAR:
             size = sum(stand.ground.costs[number][1] for number in range(*best.interval))
             return Outcome(options, (alone, size), (best.cycles, best.ddr_bytes), True, "priced")
-        spec = self.assignment.spec
-        timed = [_timed(solved, best.interval, spec) for solved in (self.layers, tried)]
+        timed = [self._timed(solved, best.interval) for solved in (self.layers, tried)]
         return Outcome(options, timed[0], timed[1], timed[1] < timed[0], "timed by themselves")
+
+    def _timed(self, solved: Solved, interval: Interval) -> tuple[int, int]:
+        """Cycles of some groups by themselves, without submission, and bytes that they move to and
+        from the DDR. Layers repeat: what is alike is timed once."""
+        spec = self.assignment.spec
+        emitter = PlanEmitter(*solved, spec, examples=self.examples)
+        emitter.write_segment(*interval)
+        key = likeness(emitter.program, emitter.constants, spec)
+        if key not in self.times:
+            plan = emitter.segment()
+            cycles = plan_cycles(plan, spec) - submission_cycles(plan, spec)
+            self.times[key] = cycles, ddr_bytes(plan)
+        return self.times[key]
 
     def _explained(self, found: Solved, kept: Collection[Interval]) -> Solved:
         """The same with what was weighed."""
@@ -138,10 +153,3 @@ def _settled(stand: Stand, options: dict[Interval, Options]) -> dict[Interval, O
         for interval in rough:
             first, *others = options[interval]
             options[interval] = tuple(sorted((replayed(first, stand.prices), *others), key=rank))
-
-
-def _timed(solved: Solved, interval: Interval, spec: HardwareSpec) -> tuple[int, int]:
-    """Cycles of some groups by themselves, without submission, and bytes that they move to and from
-    the DDR."""
-    plan = PlanEmitter(*solved, spec).segment(*interval)
-    return plan_cycles(plan, spec) - submission_cycles(plan, spec), ddr_bytes(plan)

@@ -15,7 +15,7 @@ from stages.compiler.tiling.streams import Step, Stream
 from stages.plan.instructions import SRAM
 from stages.tensors import TensorType, box_shape
 
-Packed = Mapping[Stream, tuple[StreamPacking, Place]]
+PackedStreams = Mapping[Stream, tuple[StreamPacking, Place]]
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class CascadeEmitter:
     cascade: PlacedCascade
     program: Program
     values: Callable[[str], Access]
-    packed: Mapping[str, Packed]
+    packed: Mapping[str, PackedStreams]
     bases: dict[str, int] = field(default_factory=dict)
     stored: dict[str, int] = field(default_factory=dict)
     emitters: list[TileEmitter] = field(init=False)

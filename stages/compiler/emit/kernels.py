@@ -61,11 +61,13 @@ class TileKernel:
 
 @dataclass(slots=True)
 class TileKernels:
-    """The kernels of one group's tiles: those of tiles that are alike are made once."""
+    """The kernels of one group's tiles: those of tiles that are alike are made once. `steps` has,
+    for each, the first step that it was made for."""
 
     work: Workload
     table: KernelTable
     known: dict[_KernelKey, tuple[TileKernel, int]] = field(default_factory=dict)
+    steps: dict[int, Step] = field(default_factory=dict)
 
     def of(self, step: Step, boxes: Boxes) -> tuple[TileKernel, int]:
         """The kernel of a step, and its index."""
@@ -90,6 +92,7 @@ class TileKernels:
                 kernel.types,
             )
             found = self.known[key] = (kernel, index)
+            self.steps.setdefault(index, step)
         return found
 
 

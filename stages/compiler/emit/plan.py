@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.draft import Draft
-from stages.compiler.emit.cascades import CascadeEmitter, Packed
+from stages.compiler.emit.cascades import CascadeEmitter, PackedStreams
+from stages.compiler.emit.examples import Example, form_of, packed_alike, written_alike
 from stages.compiler.emit.moves import moves
 from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import bytes_region, whole_region
 from stages.compiler.emit.synchronize import synchronized
-from stages.compiler.emit.tiles import TileEmitter
+from stages.compiler.emit.tiles import TileEmitter, slot_places
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.lifetimes import view_operators
@@ -24,20 +25,22 @@ from stages.compiler.tiling.workload import Boxes, Workload
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Binding, Buffer, Instruction, Opcode, Plan, Region
-from stages.plan.packing import Packing, Whole
-from stages.recipe.decisions import Engine, Group, Lifetime
+from stages.plan.packing import Packed, Packing, Whole
+from stages.recipe.decisions import Engine, Group, Lifetime, Tile
 from stages.recipe.graph import Operator, outer_operands
 from stages.tensors import full_box
 
 
 @dataclass(slots=True)
 class PlanEmitter:
-    """Walks the groups in order and writes the program."""
+    """Walks the groups in order and writes the program. `examples` are those of its kinds of tiled
+    groups; emitters of one order and of the same workloads may share them."""
 
     draft: Draft
     memory: Memory
     spec: HardwareSpec
     order: Order = Order.GROUPS
+    examples: dict[object, Example] = field(default_factory=dict)
     program: Program = field(init=False)
     packings: list[Packing] = field(default_factory=list)
     constants: list[Binding] = field(default_factory=list)
@@ -64,14 +67,16 @@ class PlanEmitter:
         graph = self.draft.graph
         return self._finish(graph.inputs, graph.outputs), tuple(self.packings)
 
-    def segment(self, start: int, stop: int) -> Plan:
-        """The plan of the groups `[start, stop)` alone, to be timed: it takes nothing in and gives
-        nothing out.
+    def write_segment(self, start: int, stop: int) -> None:
+        """Write the program of the groups `[start, stop)` alone, to be timed.
 
         Raises:
             DoesNotFitError: as `emit`.
         """
         self._write(self.draft.recipe.groups[start:stop])
+
+    def segment(self) -> Plan:
+        """The plan of the segment that was written: it takes nothing in and gives nothing out."""
         return self._finish((), ())
 
     def _write(self, groups: Iterable[Group]) -> None:
@@ -94,9 +99,56 @@ class PlanEmitter:
     def _tiled(self, group: Group) -> None:
         assert group.tile is not None
         work, slots = self.memory.works[group.name], self.memory.slots[group.name]
-        boxes = [work.boxes(step.box, step.reduction) for step in steps(work, group.tile)]
+        if (accesses := self._accesses(work, slots)) is None:
+            self._by_itself(work, slots, group.tile)
+            return
+        form = form_of(work, group.tile, slots, accesses)
+        values = [access.place for access in accesses.values()]
+        example = self.examples.get(form)
+        if example is not None:
+            self._by_example(example, work, slots, values)
+            return
+        begin, bound = len(self.program.written), len(self.packings)
+        emitter = self._by_itself(work, slots, group.tile)
+        constants = [item for item in self.packings[bound:] if isinstance(item, Packed)]
+        places = [*slot_places(slots), *(place for _, place in emitter.packed.values()), *values]
+        written = self.program.written[begin:]
+        self.examples[form] = Example(work, places, written, constants, emitter.kernels.steps)
+
+    def _by_itself(self, work: Workload, slots: Slots, tile: Tile) -> TileEmitter:
+        """A tiled group, step by step."""
+        boxes = [work.boxes(step.box, step.reduction) for step in steps(work, tile)]
         packed = self._packed(work, slots, boxes)
-        TileEmitter(work, slots, self.program, self._value, packed).emit(group.tile)
+        emitter = TileEmitter(work, slots, self.program, self._value, packed)
+        emitter.emit(tile)
+        return emitter
+
+    def _by_example(
+        self, example: Example, work: Workload, slots: Slots, values: Sequence[Place]
+    ) -> None:
+        """A tiled group as another one was written; `values` are the places of its values."""
+        weights = []
+        for number, packed in enumerate(example.packings):
+            alike = packed_alike(packed, _weights_name(work, number), example.work, work)
+            weights.append(self._bound(alike))
+        places = [*slot_places(slots), *weights, *values]
+        table = self.program.kernels
+        self.program.append(written_alike(example, work, places, table))
+
+    def _accesses(self, work: Workload, slots: Slots) -> dict[str, Access] | None:
+        """The accesses to what a group reads and writes where it lies, or by a stream of its own;
+        None where a raw constant is among it, which has no place before it is asked for."""
+        packed = {v for stream, _ in slots.streams if stream.is_constant for v in stream.values}
+        asked = [v for v in (*work.operands, work.result) if v not in packed]
+        if any(self._is_constant(value) for value in asked):
+            return None
+        return {value: self._value(value) for value in asked}
+
+    def _is_constant(self, value: str) -> bool:
+        """Whether a value is a constant, or a view of one."""
+        while value in self.views:
+            value = self.views[value].inputs[0]
+        return self.memory.roots[value] in self.draft.constants
 
     def _cascade(self, cascade: PlacedCascade) -> None:
         striped = cascade.striped
@@ -107,7 +159,7 @@ class PlanEmitter:
             packed[name] = self._packed(work, cascade.slots[name], boxes)
         CascadeEmitter(cascade, self.program, self._value, packed).emit()
 
-    def _packed(self, work: Workload, slots: Slots, boxes: list[Boxes]) -> Packed:
+    def _packed(self, work: Workload, slots: Slots, boxes: list[Boxes]) -> PackedStreams:
         """The packings of a group's constant streams."""
         streams = [stream for stream, _ in slots.streams if stream.is_constant]
         return {
@@ -122,11 +174,13 @@ class PlanEmitter:
         packing = StreamPacking(work, stream.values, placement_alignment(self.spec.sram))
         for part in boxes:
             packing.block(part)
-        name = f"{work.group.name}.weights" + (f".{number}" if number else "")
-        place = self._weights_place(name, packing.size_bytes)
-        region = bytes_region(DDR, place.address, packing.size_bytes)
-        self._bind(region, packing.packed(name))
-        return packing, place
+        return packing, self._bound(packing.packed(_weights_name(work, number)))
+
+    def _bound(self, packed: Packed) -> Place:
+        """The place of packed constants."""
+        place = self._weights_place(packed.name, packed.size_bytes)
+        self._bind(bytes_region(DDR, place.address, packed.size_bytes), packed)
+        return place
 
     def _weights_place(self, name: str, size_bytes: int) -> Place:
         ddr = self.spec.ddr
@@ -270,6 +324,11 @@ class PlanEmitter:
                 )
             )
         return found
+
+
+def _weights_name(work: Workload, number: int) -> str:
+    """The name of the packed constants of a group's so-manieth constant stream."""
+    return f"{work.group.name}.weights" + (f".{number}" if number else "")
 
 
 def _queues(spec: HardwareSpec) -> tuple[str, ...]:

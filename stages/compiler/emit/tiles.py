@@ -26,6 +26,9 @@ _ACTIVATIONS = frozenset(
     }
 )
 
+OF_TILE = " tile "
+"""Between a value's name and a step's number in the comments of transfers."""
+
 
 @dataclass(slots=True)
 class Feed:
@@ -118,7 +121,7 @@ class TileEmitter:
             )
         source = bytes_region(DDR, feed.packed.address + block.start, block.size_bytes)
         target = bytes_region(SRAM, slot.address, block.size_bytes)
-        comment = f"{feed.stream.values[0]} tile {number}"
+        comment = f"{feed.stream.values[0]}{OF_TILE}{number}"
         return self.program.copy(
             self.program.load_queue,
             self.work.group.name,
@@ -142,7 +145,7 @@ class TileEmitter:
                 self.work.group.name,
                 Access(whole.place, box_region(whole.region, box)),
                 Access(feed.place, region),
-                f"{value} tile {number}",
+                f"{value}{OF_TILE}{number}",
             )
         return written
 
@@ -195,7 +198,7 @@ class TileEmitter:
             self.work.group.name,
             Access(slot, region),
             Access(whole.place, target),
-            f"{result} tile {number}",
+            f"{result}{OF_TILE}{number}",
         )
         return Access(slot, region), store
 
@@ -220,6 +223,13 @@ def slot_place(placed: Placed) -> Place:
     request = placed.request
     size, lifetime = request.size_bytes, Lifetime.EPHEMERAL
     return Place(request.name, SRAM, placed.address, size, lifetime, is_slot=True)
+
+
+def slot_places(slots: Slots) -> list[Place]:
+    """All slots of a group."""
+    rest = [*slots.results, *([slots.accumulator] if slots.accumulator is not None else [])]
+    streamed = [item for _, placed in slots.streams for item in placed]
+    return [slot_place(item) for item in (*streamed, *rest)]
 
 
 def _opcode(work: Workload) -> Opcode:

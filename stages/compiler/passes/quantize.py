@@ -227,10 +227,12 @@ def _largest(weights: Array, axis: int) -> NDArray[np.float64]:
     others = tuple(other for other in range(weights.ndim) if other != axis)
     shape = [extent if place == axis else 1 for place, extent in enumerate(weights.shape)]
     found = np.zeros(shape)
-    for rows in _parts(weights):
-        part = np.abs(np.asarray(weights[rows], np.float64))
+    for rows in _parts(weights) if weights.size else ():
+        part = weights[rows]
         known = found[rows] if axis == 0 else found
-        np.maximum(known, part.max(axis=others, keepdims=True, initial=0.0), out=known)
+        for ends, sign in ((part.max, 1), (part.min, -1)):
+            extreme = np.asarray(ends(axis=others, keepdims=True), np.float64)
+            np.maximum(known, sign * extreme, out=known)
     return found
 
 

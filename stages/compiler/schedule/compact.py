@@ -91,11 +91,10 @@ def _freed(found: Dependencies, order: Sequence[int], times: _Times) -> dict[int
 
 def _lives(found: Dependencies, order: Sequence[int]) -> dict[int, tuple[int, int]]:
     lives: dict[int, tuple[int, int]] = {}
+    managed = {*found.managed}
     for place, number in enumerate(order):
-        for buffer in dict.fromkeys(found.buffers_of[number]):
-            if buffer < 0:
-                continue
-            if found.buffers[buffer].is_managed:
+        for buffer in found.buffers_of[number]:
+            if buffer in managed:
                 first, _ = lives.get(buffer, (place, place))
                 lives[buffer] = (first, place + 1)
     return lives

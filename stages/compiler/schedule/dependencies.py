@@ -75,27 +75,47 @@ class BufferUse:
 class Dependencies:
     """Of a program of n instructions: lanes, predecessors, and the buffers that each touches; the
     first entries of `buffers_of[i]` go with its reads, the rest with its writes. -1 stands for what
-    is never written: constants. `successors` are the predecessors turned around."""
+    is never written: constants. `successors` are the predecessors turned around. `managed` are the
+    numbers of the buffers that share their memory over time, in the order of their first touches.
+    """
 
     lanes: list[Lane]
     predecessors: list[list[int]]
     buffers_of: list[list[int]]
     buffers: list[BufferUse]
     successors: list[list[int]] = field(init=False)
+    managed: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.successors = [[] for _ in self.lanes]
         for number, items in enumerate(self.predecessors):
             for other in items:
                 self.successors[other].append(number)
+        uses = self.buffers
+        self.managed = [n for n, use in enumerate(uses) if use.touches and use.is_managed]
+        self.managed.sort(key=lambda number: uses[number].first)
+
+
+_Accesses = dict[Lane, list[tuple[int, Footprint]]]
+"""By lane, the numbers and the footprints of accesses, in program order."""
 
 
 @dataclass(slots=True)
-class _Touches:
-    """The accesses to one place so far, by lane: numbers and footprints, in program order."""
+class _Touched:
+    """A buffer, and the accesses to it so far."""
 
-    writes: dict[Lane, list[tuple[int, Footprint]]] = field(default_factory=dict)
-    reads: dict[Lane, list[tuple[int, Footprint]]] = field(default_factory=dict)
+    use: BufferUse
+    writes: _Accesses = field(default_factory=dict)
+    reads: _Accesses = field(default_factory=dict)
+
+    def note(self, number: int, mark: Footprint) -> None:
+        """One more access."""
+        use = self.use
+        if use.first < 0:
+            use.first = number
+        use.last = number
+        if mark.stop > use.size_bytes:
+            use.size_bytes = mark.stop
 
 
 def dependencies(program: Sequence[Written], reach: Reach = Reach.LANES) -> Dependencies:
@@ -106,10 +126,9 @@ def dependencies(program: Sequence[Written], reach: Reach = Reach.LANES) -> Depe
 @dataclass(slots=True)
 class _Finder:
     reach: Reach
-    buffers: list[BufferUse] = field(default_factory=list)
+    touched: list[_Touched] = field(default_factory=list)
     current: dict[str, int] = field(default_factory=dict)
     was_read: set[str] = field(default_factory=set)
-    touches: dict[int, _Touches] = field(default_factory=dict)
 
     def run(self, program: Sequence[Written]) -> Dependencies:
         """The dependencies of all instructions."""
@@ -119,44 +138,46 @@ class _Finder:
             reading = [self._read_buffer(place) for place in item.reads]
             writing = [self._written_buffer(place, item, number) for place in item.writes]
             found: dict[int, None] = {}
-            pairs = [*zip(reading, item.instruction.reads, strict=True)]
-            marks = [self._mark(buffer, region) for buffer, region in pairs]
-            for buffer, mark in zip(reading, marks, strict=True):
-                if buffer >= 0:
-                    self._collect(found, self.touches[buffer].writes, mark)
-            for buffer, region in zip(writing, item.instruction.writes, strict=True):
-                mark = self._mark(buffer, region)
-                touched = self.touches[buffer]
-                self._collect(found, touched.writes, mark)
-                self._collect(found, touched.reads, mark)
-                touched.writes.setdefault(lane, []).append((number, mark))
-                self._note(buffer, number, mark)
-                if not (writers := self.buffers[buffer].writers) or writers[-1] != number:
+            reads = self._marked(reading, item.instruction.reads)
+            for buffer, mark in reads:
+                self._collect(found, buffer.writes, mark)
+            for buffer, mark in self._marked(writing, item.instruction.writes):
+                self._collect(found, buffer.writes, mark)
+                self._collect(found, buffer.reads, mark)
+                buffer.writes.setdefault(lane, []).append((number, mark))
+                buffer.note(number, mark)
+                if not (writers := buffer.use.writers) or writers[-1] != number:
                     writers.append(number)
-            for buffer, mark in zip(reading, marks, strict=True):
-                if buffer >= 0:
-                    self.touches[buffer].reads.setdefault(lane, []).append((number, mark))
-                    self._note(buffer, number, mark)
+            for buffer, mark in reads:
+                buffer.reads.setdefault(lane, []).append((number, mark))
+                buffer.note(number, mark)
             touching = [*reading, *writing]
-            for buffer in {*touching} - {-1}:
-                self.buffers[buffer].touches += 1
+            for one in {*touching}:
+                if one >= 0:
+                    self.touched[one].use.touches += 1
             found.pop(number, None)
             lanes.append(lane)
             predecessors.append(list(found))
             buffers_of.append(touching)
-        return Dependencies(lanes, predecessors, buffers_of, self.buffers)
+        return Dependencies(lanes, predecessors, buffers_of, [item.use for item in self.touched])
 
-    def _collect(
-        self,
-        found: dict[int, None],
-        touched: dict[Lane, list[tuple[int, Footprint]]],
-        mark: Footprint,
-    ) -> None:
+    def _marked(
+        self, buffers: Sequence[int], regions: Sequence[Region]
+    ) -> list[tuple[_Touched, Footprint]]:
+        """The buffers among these, constants left out, with what is touched of each."""
+        touched = self.touched
+        return [
+            (found := touched[buffer], footprint(region, found.use.place.address))
+            for buffer, region in zip(buffers, regions, strict=True)
+            if buffer >= 0
+        ]
+
+    def _collect(self, found: dict[int, None], accesses: _Accesses, mark: Footprint) -> None:
         """Add the last access of each lane that may share a byte; all of them where a lane's
         instructions may overtake each other."""
         every = self.reach is Reach.ALL
-        for lane, accesses in touched.items():
-            for number, other in reversed(accesses):
+        for lane, items in accesses.items():
+            for number, other in reversed(items):
                 if may_share(mark, other):
                     found[number] = None
                     if lane is not Lane.LOAD and not every:
@@ -174,33 +195,27 @@ class _Finder:
         if not place.is_slot:
             return self._fixed(place)
         name = place.name
-        updates = any(other.name == name for other in item.reads)
-        if name not in self.current or (name in self.was_read and not updates):
+        found = self.current.get(name)
+        if found is None or (name in self.was_read and not _updates(item, name)):
             self.was_read.discard(name)
-            self.current[name] = self._new(place, number)
-        return self.current[name]
+            found = self.current[name] = self._new(place, number)
+        return found
 
     def _fixed(self, place: Place) -> int:
-        if place.name not in self.current:
-            self.current[place.name] = self._new(place, -1)
-        return self.current[place.name]
+        found = self.current.get(place.name)
+        if found is None:
+            found = self.current[place.name] = self._new(place, -1)
+        return found
 
     def _new(self, place: Place, number: int) -> int:
         size = 0 if place.is_slot else place.size_bytes
-        self.buffers.append(BufferUse(place, place.is_slot, number, number, size))
-        self.touches[len(self.buffers) - 1] = _Touches()
-        return len(self.buffers) - 1
+        self.touched.append(_Touched(BufferUse(place, place.is_slot, number, number, size)))
+        return len(self.touched) - 1
 
-    def _mark(self, buffer: int, region: Region) -> Footprint:
-        address = self.buffers[buffer].place.address if buffer >= 0 else 0
-        return footprint(region, address)
 
-    def _note(self, buffer: int, number: int, mark: Footprint) -> None:
-        use = self.buffers[buffer]
-        if use.first < 0:
-            use.first = number
-        use.last = number
-        use.size_bytes = max(use.size_bytes, mark.stop - use.place.address)
+def _updates(item: Written, name: str) -> bool:
+    """Whether an instruction reads the slot that it writes."""
+    return any(other.name == name for other in item.reads)
 
 
 def _lane(item: Written) -> Lane:

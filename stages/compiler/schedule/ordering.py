@@ -80,8 +80,7 @@ class Scheduler:
         self.last_by_queue = [{} for _ in buffers]
         self.alignment = placement_alignment(self.spec.sram)
         self.pools = pools_of(self.spec)
-        managed = [number for number, use in enumerate(buffers) if use.touches and use.is_managed]
-        managed.sort(key=lambda number: (buffers[number].first, number))
+        managed = found.managed
         self.queue = deque(managed)
         self.fixed = [
             number

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stages.plan.instructions import Region
+from stages.tensors import DType
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes that an access touches: `[start, stop)`, and within them a box.
+    """The bytes of a place that an access touches: `[start, stop)`, counted from where the place
+    begins, and within them a box.
 
     `spans` are the box's ranges along axes of the strides `strides`, widest first, where the
     place holds a dense tensor of these strides; None where that can't be told.
@@ -24,10 +26,19 @@ class Footprint:
 
 def footprint(region: Region, place_address: int) -> Footprint:
     """The footprint of a region in a place that begins at an address."""
-    start = region.address
-    axes, strides, reach = _axes(region.strides, region.physical_shape)
-    stop = start + region.dtype.size_bytes + reach
-    rest = start - place_address
+    offset = region.address - place_address
+    return _footprint(offset, region.dtype, region.strides, region.physical_shape)
+
+
+@lru_cache(maxsize=1 << 16)
+def _footprint(
+    start: int, dtype: DType, strides: tuple[int, ...], extents: tuple[int, ...]
+) -> Footprint:
+    """A footprint from its region's offset and form: tiles are alike, layer by layer, and are asked
+    for by the hundred thousand."""
+    axes = sorted(zip(strides, extents, strict=True), reverse=True)
+    stop = start + dtype.size_bytes + sum((extent - 1) * stride for stride, extent in axes)
+    rest = start
     spans = []
     for stride, extent in axes:
         if stride <= 0:
@@ -36,18 +47,7 @@ def footprint(region: Region, place_address: int) -> Footprint:
         spans.append((first, first + extent))
     if rest:
         return Footprint(start, stop, (), None)
-    return Footprint(start, stop, strides, tuple(spans))
-
-
-@lru_cache(maxsize=1 << 14)
-def _axes(
-    strides: tuple[int, ...], extents: tuple[int, ...]
-) -> tuple[list[tuple[int, int]], tuple[int, ...], int]:
-    """Strides with extents, widest first, the strides alone, and how far the last element begins
-    behind the first: tiles are alike, and are asked for by the ten thousand."""
-    axes = sorted(zip(strides, extents, strict=True), reverse=True)
-    reach = sum((extent - 1) * stride for stride, extent in axes)
-    return axes, tuple([stride for stride, _ in axes]), reach
+    return Footprint(start, stop, tuple([stride for stride, _ in axes]), tuple(spans))
 
 
 def may_share(one: Footprint, other: Footprint) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stages.compiler.emit.program import Written
 from stages.compiler.schedule.clock import Clock, launches_of
-from stages.compiler.schedule.dependencies import Dependencies, Lane
+from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane
 
 
 def permuted(found: Dependencies, order: Sequence[int]) -> Dependencies:
@@ -24,11 +24,14 @@ def permuted(found: Dependencies, order: Sequence[int]) -> Dependencies:
             first.setdefault(buffer, at)
             last[buffer] = at
     buffers = [
-        replace(
-            use,
-            first=first[number],
-            last=last[number],
-            writers=sorted(place[writer] for writer in use.writers),
+        BufferUse(
+            use.place,
+            use.is_slot,
+            first[number],
+            last[number],
+            use.size_bytes,
+            use.touches,
+            sorted([place[writer] for writer in use.writers]),
         )
         for number, use in enumerate(found.buffers)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
@@ -68,10 +68,10 @@ def scheduled(
     written = program.written
     instructions = [item.instruction for item in written]
     clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
-    woven = _woven(written, clock, spec) if order is Order.WOVEN else []
-    best = (
-        min(woven, key=lambda item: item.cycles) if woven else _plain(written, clock, spec, order)
-    )
+    if order is Order.WOVEN:
+        best = _woven(written, clock, spec)
+    else:
+        best = _plain(written, clock, spec, order)
     ordering = compacted(best.found, best.ordering, best.clock, spec)
     return _rewritten(best.written, best.found, ordering)
 
@@ -85,8 +85,9 @@ def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Orde
     return _Program(written, found, clock, _ordered(written, found, clock, spec))
 
 
-def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Program]:
-    """The program with its groups woven together, in every way that finds room."""
+def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> _Program:
+    """The program with its groups woven together, in the best way that finds room; as it is where
+    none does."""
     every = dependencies(written, Reach.ALL)
     programs = []
     for freedom in Freedom:
@@ -98,18 +99,23 @@ def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Pr
         except Stuck:
             continue
         programs.append(_Program(program, found, ours, ordering))
-    return programs
+    if programs:
+        return min(programs, key=lambda item: item.cycles)
+    plain = permuted(every, range(len(written)))
+    return _Program(written, plain, clock, _ordered(written, plain, clock, spec))
 
 
 def _ordered(
     written: Sequence[Written], found: Dependencies, clock: Clock, spec: HardwareSpec
 ) -> Ordering:
     pinned: frozenset[int] = frozenset()
+    segments: list[int] = []
     for _ in range(_TRIES):
         try:
             return Scheduler(found, clock.fresh(), spec, pinned).run()
         except Stuck as stuck:
-            pinned |= _pins(found, _segments(written), stuck.buffer)
+            segments = segments or _segments(written)
+            pinned |= _pins(found, segments, stuck.buffer)
     every = frozenset(number for number, use in enumerate(found.buffers) if use.is_slot)
     return Scheduler(found, clock.fresh(), spec, every).run()
 
@@ -154,7 +160,7 @@ def _rewritten(written: list[Written], found: Dependencies, ordering: Ordering) 
         writes = _moved(instruction.writes, item.writes, buffers[count:], places)
         result.append(
             Written(
-                replace(instruction, reads=reads, writes=writes),
+                instruction.touching(reads, writes),
                 _placed(item.reads, buffers[:count], places),
                 _placed(item.writes, buffers[count:], places),
             )
@@ -168,23 +174,20 @@ def _places(found: Dependencies, addresses: Sequence[int]) -> list[Place]:
     places: list[Place] = []
     counts: dict[str, int] = {}
     for use, address in zip(found.buffers, addresses, strict=True):
-        if not use.is_slot:
-            places.append(use.place)
-            continue
-        name = use.place.name
-        number = counts[name] = counts.get(name, -1) + 1
-        places.append(
-            replace(use.place, name=f"{name}.{number}", address=address, size_bytes=use.size_bytes)
-        )
+        place = use.place
+        if use.is_slot:
+            number = counts[place.name] = counts.get(place.name, -1) + 1
+            name = f"{place.name}.{number}"
+            place = Place(name, place.memory, address, use.size_bytes, place.lifetime, is_slot=True)
+        places.append(place)
     return places
 
 
 def _placed(
     old: Sequence[Place], buffers: Sequence[int], places: Sequence[Place]
 ) -> tuple[Place, ...]:
-    return tuple(
-        places[buffer] if buffer >= 0 else place for place, buffer in zip(old, buffers, strict=True)
-    )
+    pairs = zip(old, buffers, strict=True)
+    return tuple([places[buffer] if buffer >= 0 else place for place, buffer in pairs])
 
 
 def _moved(
@@ -193,5 +196,5 @@ def _moved(
     moved = []
     for region, place, buffer in zip(regions, old, buffers, strict=True):
         shift = places[buffer].address - place.address if buffer >= 0 else 0
-        moved.append(replace(region, address=region.address + shift) if shift else region)
+        moved.append(region.moved(shift) if shift else region)
     return tuple(moved)

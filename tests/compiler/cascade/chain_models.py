@@ -45,11 +45,11 @@ def chain_case(choices: Choices, longest: int = 5) -> Case:
     return case_of(builder.model([value]), builder.feeds)
 
 
-def inverted_residuals(rows: int) -> Case:
-    """Two inverted residual blocks, as MobileNetV2 has them, on a high image."""
+def inverted_residuals(rows: int, blocks: int = 2) -> Case:
+    """Inverted residual blocks, as MobileNetV2 has them, on a high image."""
     builder = ModelBuilder(np.random.default_rng(1))
     value = builder.input((1, 8, rows, 16))
-    for _ in range(2):
+    for _ in range(blocks):
         source = value
         for out, size, group in ((32, 1, 1), (32, 3, 32), (8, 1, 1)):
             channels = value.shape[1]
