@@ -8,15 +8,19 @@ from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.schedule.clock import Clock, clock_of
-from stages.compiler.schedule.compact import compacted, ended
+from stages.compiler.schedule.compact import compacted
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
+from stages.compiler.schedule.forwarding import forwarded
 from stages.compiler.schedule.layer_by_layer import layer_by_layer
-from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
+from stages.compiler.schedule.ordering import Ordering, Packing, Scheduler, Stuck
 from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.weave import Freedom, woven_order
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
 
+_ROOMS = (7, 5)
+"""Tenths of the SRAM that slots of a woven program may take at once so that loads are saved; what
+is left is for loads ahead of time, and for gaps. The next is tried where one finds no room."""
 _TRIES = 8
 """Schedules that are begun before all slots are pinned, at most."""
 
@@ -47,11 +51,6 @@ class _Program:
     clock: Clock
     ordering: Ordering
 
-    @property
-    def cycles(self) -> int:
-        """When its last instruction ends."""
-        return ended(self.ordering, self.clock)
-
 
 def scheduled(
     program: Program,
@@ -68,10 +67,8 @@ def scheduled(
     written = program.written
     instructions = [item.instruction for item in written]
     clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
-    woven = _woven(written, clock, spec) if order is Order.WOVEN else []
-    best = (
-        min(woven, key=lambda item: item.cycles) if woven else _plain(written, clock, spec, order)
-    )
+    woven = _woven(written, clock, spec) if order is Order.WOVEN else None
+    best = woven or _plain(written, clock, spec, order)
     ordering = compacted(best.found, best.ordering, best.clock, spec)
     return _rewritten(best.written, best.found, ordering)
 
@@ -85,20 +82,23 @@ def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Orde
     return _Program(written, found, clock, _ordered(written, found, clock, spec))
 
 
-def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> list[_Program]:
-    """The program with its groups woven together, in every way that finds room."""
+def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> _Program | None:
+    """The program with its groups woven together, in the first way that finds room: where the
+    SRAM saves many loads and where it saves fewer."""
     every = dependencies(written, Reach.ALL)
-    programs = []
-    for freedom in Freedom:
-        order = woven_order(written, every, clock, freedom)
-        program = relaunched(written, order)
-        found, ours = permuted(every, order), reordered(clock, order, program)
-        try:
-            ordering = Scheduler(found, ours.fresh(), spec, frozenset()).run()
-        except Stuck:
-            continue
-        programs.append(_Program(program, found, ours, ordering))
-    return programs
+    orders = [woven_order(written, every, clock, freedom) for freedom in Freedom]
+    for tenths in _ROOMS:
+        for order in orders:
+            short = forwarded(written, every, order, spec.sram.usable_bytes * tenths // 10)
+            program = relaunched(short.written, short.order)
+            found = permuted(short.found, short.order)
+            ours = reordered(clock, [short.kept[number] for number in short.order], program)
+            try:
+                ordering = Scheduler(found, ours.fresh(), spec, frozenset(), Packing.SORTED).run()
+            except Stuck:
+                continue
+            return _Program(program, found, ours, ordering)
+    return None
 
 
 def _ordered(
