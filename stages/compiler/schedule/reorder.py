@@ -18,7 +18,7 @@ from stages.compiler.schedule.weave import Freedom, woven_order
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
 
-_ROOMS = (7, 5)
+_ROOMS = (7, 6, 5)
 """Tenths of the SRAM that slots of a woven program may take at once so that loads are saved; what
 is left is for loads ahead of time, and for gaps. The next is tried where one finds no room."""
 _TRIES = 8
