@@ -12,7 +12,7 @@ from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, whole_region
 from stages.compiler.schedule.dependencies import Lane, dependencies
 from stages.compiler.schedule.overlap import footprint, may_share
-from stages.compiler.schedule.pool import Pool
+from stages.compiler.schedule.pool import Corner, Pool
 from stages.compiler.schedule.reorder import scheduled
 from stages.plan.instructions import DDR, SRAM, Instruction, Opcode
 from stages.recipe.decisions import Lifetime
@@ -85,6 +85,23 @@ def test_the_pool_gives_what_is_free_the_soonest_and_says_who_was_there() -> Non
     assert (both.address, both.time, both.nodes) == (0, 50, (7, 8, 9))
     assert pool.find(64, 0, [(16, 20)]) is None
     assert pool.spot_at(60, 8) is None
+
+
+def test_a_corner_counts_for_more_than_a_short_wait() -> None:
+    pool = Pool(0, 96, 16)
+    for address in (0, 32, 64):
+        pool.take(address, 32)
+    for address, time in ((0, 500), (32, 0), (64, 1_000_000)):
+        pool.release(address, time, (address,))
+    found = {corner: pool.find(16, 0, (), corner) for corner in Corner}
+    assert {corner: spot and spot.address for corner, spot in found.items()} == {
+        Corner.SOONEST: 32,
+        Corner.LOW: 0,
+        Corner.HIGH: 48,
+    }
+    late = pool.find(16, 1_000_000, (), Corner.HIGH)
+    assert late is not None
+    assert (late.address, late.nodes) == (80, (64,))
 
 
 def slot(name: str, address: int, size: int) -> Place:

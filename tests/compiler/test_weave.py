@@ -13,8 +13,10 @@ from stages.compiler import plans
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.emit.regions import bytes_region
 from stages.compiler.pipeline import compile_graph
+from stages.compiler.schedule import reorder
 from stages.compiler.schedule.clock import Clock, clock_of
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
+from stages.compiler.schedule.forwarding import forwarded
 from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.reorder import Order, Scheduled, scheduled
 from stages.compiler.schedule.weave import Freedom, woven_order
@@ -170,6 +172,24 @@ def test_a_woven_plan_keeps_the_rules_and_the_numbers(seed: int, name: str) -> N
     compile_and_judge(case, hardware(name))
     if not model.is_quantized:
         compile_in_integers(case, hardware(name))
+
+
+@pytest.mark.usefixtures("always_woven")
+def test_what_is_judged_here_leaves_loads_and_stores_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    left_out = 0
+
+    def counted(written, found, order, room_bytes):
+        nonlocal left_out
+        done = forwarded(written, found, order, room_bytes)
+        left_out += len(written) - len(done.written)
+        return done
+
+    monkeypatch.setattr(reorder, "forwarded", counted)
+    for seed in SEEDS:
+        model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
+        case = case_of(model.model, model.feeds)
+        compile_graph(case.graph, case.constants, hardware("npu_tiny"))
+    assert left_out > len(SEEDS)
 
 
 def test_integers_are_the_same_bit_for_bit_and_so_are_two_compiles(

@@ -36,6 +36,9 @@ from stages.recipe.explanation import Weighed
 from stages.recipe.graph import Operator
 
 _SHRINK = 7 / 8
+_ROW_PARTS = 4
+"""Parts into which the vector unit cuts rows where groups are to be woven, so that none waits for
+all rows of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +184,10 @@ class Assignment:
     def _search(self, number: int, resident: frozenset[str], budget: int | None) -> Priced | None:
         """A memoised search; without a budget, the smallest tile."""
         search = self._searched(number, resident)
-        key = (id(search), budget)
+        parts = _ROW_PARTS if self.residency is Residency.STREAMING else 1
+        key = (id(search), budget, parts)
         if key not in self.memo:
-            self.memo[key] = search.smallest() if budget is None else search.cheapest(budget)
+            self.memo[key] = search.smallest() if budget is None else search.cheapest(budget, parts)
         return self.memo[key]
 
     def _try(

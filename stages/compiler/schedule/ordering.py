@@ -14,13 +14,27 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum
 
 from stages.compiler.schedule.clock import Clock
 from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane
-from stages.compiler.schedule.pool import Pool, Span, pools_of
+from stages.compiler.schedule.pool import Corner, Pool, Span, pools_of
 from stages.compiler.support import placement_alignment
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import SRAM
+
+_LARGE = 16
+"""A buffer of one part in so many of the SRAM, or more, is large."""
+_LONG = 64
+"""A buffer that is touched over as many instructions, or more, lives long."""
+
+
+class Packing(Enum):
+    """How buffers are spread over the SRAM: each where bytes are free the soonest, or the large and
+    short-lived ones from its beginning and the others from its end, which leaves larger gaps."""
+
+    SOONEST = "soonest"
+    SORTED = "sorted"
 
 
 class Stuck(Exception):  # noqa: N818
@@ -49,6 +63,7 @@ class Scheduler:
     clock: Clock
     spec: HardwareSpec
     pinned: frozenset[int]
+    packing: Packing = Packing.SOONEST
     order: list[int] = field(default_factory=list)
     missing: list[int] = field(init=False)
     ready: list[int] = field(init=False)
@@ -177,7 +192,8 @@ class Scheduler:
             pool = self.pools[use.place.memory]
             size = use.taken_bytes(self.alignment)
             if self._is_movable(buffer):
-                spot = pool.find(size, self._floor(use), self._avoided(use))
+                corner = self._corner(use, size)
+                spot = pool.find(size, self._floor(use), self._avoided(use), corner)
             else:
                 spot = pool.spot_at(use.place.address, size)
             if spot is None:
@@ -191,6 +207,12 @@ class Scheduler:
                     if self.clock.queue_of[node] != self.clock.queue_of[writer]:
                         self.ready[writer] = max(self.ready[writer], self.ends[node])
                 self._settle(writer, 0, self.clock.queue_of[writer])
+
+    def _corner(self, use: BufferUse, size_bytes: int) -> Corner:
+        if self.packing is Packing.SOONEST:
+            return Corner.SOONEST
+        is_large = size_bytes * _LARGE >= self.spec.sram.usable_bytes
+        return Corner.LOW if is_large and use.last - use.first < _LONG else Corner.HIGH
 
     def _floor(self, use: BufferUse) -> int:
         """A time before which nobody will write a slot: its queue is busy until then."""

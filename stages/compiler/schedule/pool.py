@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from operator import attrgetter
 
 from stages.compiler.support import placement_alignment
@@ -17,6 +18,18 @@ from stages.hardware.spec import HardwareSpec
 
 Span = tuple[int, int]
 Nodes = tuple[int, ...]
+
+_PATIENCE_CYCLES = 20_000
+"""At an end of the memory all spots are alike whose bytes come free within as many cycles."""
+
+
+class Corner(Enum):
+    """Where a buffer had best lie: wherever bytes are free the soonest, or near an end of the
+    memory, so that small ones don't lie strewn between large ones."""
+
+    SOONEST = "soonest"
+    LOW = "low"
+    HIGH = "high"
 
 
 @dataclass(slots=True)
@@ -49,10 +62,19 @@ class Pool:
         self._alignment = alignment
         self._segments = [_Segment(align(base, alignment), limit, True, 0, ())]
 
-    def find(self, size_bytes: int, now: int, avoid: Sequence[Span] = ()) -> Spot | None:
-        """The spot that is free the soonest, the lowest of those; None where no gap holds the
-        buffer. All times up to `now` are alike. `avoid` are bytes that others will take."""
+    def find(
+        self,
+        size_bytes: int,
+        now: int,
+        avoid: Sequence[Span] = (),
+        corner: Corner = Corner.SOONEST,
+    ) -> Spot | None:
+        """The spot that is free the soonest, the lowest of those, or the one nearest to a corner of
+        those that are free soon; None where no gap holds the buffer. All times up to `now` are
+        alike. `avoid` are bytes that others will take."""
         best: tuple[int, int] | None = None
+        grain = 1 if corner is Corner.SOONEST else _PATIENCE_CYCLES
+        side = -1 if corner is Corner.HIGH else 1
         for low, high, first in self._gaps(avoid):
             if high - low < size_bytes:
                 continue
@@ -60,11 +82,12 @@ class Pool:
                 time = self._time(address, address + size_bytes, first)
                 if time < now:
                     time = now
-                if best is None or (time, address) < best:
-                    best = (time, address)
+                rank = (time - now) // grain, side * address
+                if best is None or rank < best:
+                    best = rank
         if best is None:
             return None
-        return self._spot(best[1], size_bytes)
+        return self._spot(side * best[1], size_bytes)
 
     def take(self, address: int, size_bytes: int) -> None:
         """Take the bytes of a spot."""

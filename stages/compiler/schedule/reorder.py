@@ -8,15 +8,19 @@ from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.schedule.clock import Clock, clock_of
-from stages.compiler.schedule.compact import compacted, ended
+from stages.compiler.schedule.compact import compacted
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
+from stages.compiler.schedule.forwarding import forwarded
 from stages.compiler.schedule.layer_by_layer import layer_by_layer
-from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
+from stages.compiler.schedule.ordering import Ordering, Packing, Scheduler, Stuck
 from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.weave import Freedom, woven_order
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
 
+_ROOMS = (7, 6, 5)
+"""Tenths of the SRAM that slots of a woven program may take at once so that loads are saved; what
+is left is for loads ahead of time, and for gaps. The next is tried where one finds no room."""
 _TRIES = 8
 """Schedules that are begun before all slots are pinned, at most."""
 
@@ -46,11 +50,6 @@ class _Program:
     found: Dependencies
     clock: Clock
     ordering: Ordering
-
-    @property
-    def cycles(self) -> int:
-        """When its last instruction ends."""
-        return ended(self.ordering, self.clock)
 
 
 def scheduled(
@@ -86,21 +85,21 @@ def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Orde
 
 
 def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> _Program:
-    """The program with its groups woven together, in the best way that finds room; as it is where
-    none does."""
+    """The program with its groups woven together, in the first way that finds room: where the
+    SRAM saves many loads and where it saves fewer; as it is where none does."""
     every = dependencies(written, Reach.ALL)
-    programs = []
-    for freedom in Freedom:
-        order = woven_order(written, every, clock, freedom)
-        program = relaunched(written, order)
-        found, ours = permuted(every, order), reordered(clock, order, program)
-        try:
-            ordering = Scheduler(found, ours.fresh(), spec, frozenset()).run()
-        except Stuck:
-            continue
-        programs.append(_Program(program, found, ours, ordering))
-    if programs:
-        return min(programs, key=lambda item: item.cycles)
+    orders = [woven_order(written, every, clock, freedom) for freedom in Freedom]
+    for tenths in _ROOMS:
+        for order in orders:
+            short = forwarded(written, every, order, spec.sram.usable_bytes * tenths // 10)
+            program = relaunched(short.written, short.order)
+            found = permuted(short.found, short.order)
+            ours = reordered(clock, [short.kept[number] for number in short.order], program)
+            try:
+                ordering = Scheduler(found, ours.fresh(), spec, frozenset(), Packing.SORTED).run()
+            except Stuck:
+                continue
+            return _Program(program, found, ours, ordering)
     plain = permuted(every, range(len(written)))
     return _Program(written, plain, clock, _ordered(written, plain, clock, spec))
 

@@ -45,6 +45,7 @@ def woven_order(
     after = [list(items) for items in found.predecessors]
     if freedom is Freedom.GROUPS:
         _chain(written, clock, after)
+    _chain_sums(found, after)
     before = _turned(after)
     lengths = _lengths(written, clock)
     rank = list(range(0, -len(lengths), -1))
@@ -67,6 +68,17 @@ def _chain(written: Sequence[Written], clock: Clock, after: list[list[int]]) -> 
         if group in last:
             after[number].append(last[group])
         last[group] = number
+
+
+def _chain_sums(found: Dependencies, after: list[list[int]]) -> None:
+    """Let a sum that is made in several steps be complete before the next one in its slot begins:
+    sums are large, and hold their bytes all the while."""
+    last: dict[str, int] = {}
+    for use in found.buffers:
+        if use.is_slot and len(use.writers) > 1 and found.lanes[use.writers[0]] < Lane.STORE:
+            if use.place.name in last:
+                after[use.writers[0]].append(last[use.place.name])
+            last[use.place.name] = use.writers[-1]
 
 
 def _turned(after: Edges) -> list[list[int]]:

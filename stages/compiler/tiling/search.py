@@ -16,7 +16,7 @@ from stages.compiler.tiling.tile_prices import TilePrices
 from stages.compiler.tiling.workload import Boxes, Workload
 from stages.hardware.cost import launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
-from stages.recipe.decisions import Tile
+from stages.recipe.decisions import Engine, Tile
 from stages.tensors import DType, Shape, TensorType, full_box
 
 _NEARLY = 1.01
@@ -58,8 +58,9 @@ class Search:
         """Prices of single boxes."""
         return TilePrices(self.work, self.spec, self.resident)
 
-    def cheapest(self, budget_bytes: int) -> Priced | None:
-        """The cheapest tile whose slots fit the budget; None where none does.
+    def cheapest(self, budget_bytes: int, row_parts: int = 1) -> Priced | None:
+        """The cheapest tile whose slots fit the budget; None where none does. Rows of a matrix on
+        the vector unit are cut into `row_parts` at least, where a tile that fits does so.
 
         Of tiles that cost nearly the same one that leaves heads whole is taken, and of those the
         one with the fewest steps: each step is instructions to issue, store and check.
@@ -67,6 +68,7 @@ class Search:
         fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
         if not len(fits):
             return None
+        fits = self._by_rows(fits, row_parts)
         cycles = self.cycles[:, fits]
         limit = int(cycles.min() * _NEARLY)
         orders, rows = np.nonzero(cycles <= limit)
@@ -76,6 +78,13 @@ class Search:
             (rows, orders, self.sram_bytes[fits[rows]], cycles[orders, rows], count, cut)
         )
         return self._priced(int(orders[rank[0]]), int(fits[rows[rank[0]]]))
+
+    def _by_rows(self, rows: Columns, parts: int) -> Columns:
+        shape = self.work.result_type.shape
+        if parts == 1 or len(shape) != 3 or self.work.group.engine is not Engine.VECTOR:
+            return rows
+        few: Columns = rows[self.catalogue.table.extents[rows, 1] <= -(-shape[1] // parts)]
+        return few if len(few) else rows
 
     def rivals(self, budget_bytes: int, chosen: Priced, count: int) -> list[Priced]:
         """The cheapest tiles besides the chosen one whose slots fit the budget, in order."""
