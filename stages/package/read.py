@@ -47,8 +47,8 @@ def read_package(folder: Path) -> Package:
             packed: the error names it with the digest expected and the digest found.
     """
     manifest = load_manifest(folder)
-    data = {name: _load(folder, name, manifest) for name in (RECIPE, PLAN, WEIGHTS)}
-    for name in (PLAN_TEXT, CONSTANTS, EXPLANATION, DECISIONS):
+    data = {name: _load(folder, name, manifest) for name in (RECIPE, PLAN, WEIGHTS, DECISIONS)}
+    for name in (PLAN_TEXT, CONSTANTS, EXPLANATION):
         _check(folder / name, _facts(folder / name), manifest.files[name])
     weights = read_tensors(data[WEIGHTS], str(folder / WEIGHTS)).tensors
     return Package(
@@ -56,6 +56,7 @@ def read_package(folder: Path) -> Package:
         plan=decode_plan(data[PLAN].tobytes(), str(folder / PLAN)),
         weights=weights,
         manifest=manifest,
+        decided=read_decisions(data[DECISIONS].tobytes(), str(folder / DECISIONS)),
     )
 
 

@@ -20,7 +20,7 @@ from stages.device.functional import Machine
 from stages.device.stalls import attribute
 from stages.errors import CompileError, RecipeError
 from stages.hardware.spec import HardwareSpec
-from stages.package import Manifest, Package
+from stages.package import DecidedFacts, Manifest, Package
 from stages.plan.costs import instruction_costs
 from stages.plan.instructions import Plan
 from stages.plan.timing import run_costs
@@ -102,7 +102,9 @@ def _fate(subject: Subject, plan: Plan) -> tuple[Fate, str]:
     compiled, spec = subject.compiled, subject.spec
     manifest = Manifest("m", "1" * 64, spec.name, spec.version, spec.digest, "0.1.0")
     try:
-        admit(Package(compiled.recipe, plan, compiled.weights, manifest), spec)
+        decided = DecidedFacts(packings=compiled.packings)
+        package = Package(compiled.recipe, plan, compiled.weights, manifest, decided=decided)
+        admit(package, spec)
     except RefusedPlanError as refused:
         return Fate.REFUSED, refused.violations[0].rule
     costs = instruction_costs(plan, spec)

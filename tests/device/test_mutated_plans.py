@@ -1,5 +1,4 @@
-"""The device runs nothing that the rules refuse, and damage that they can't see shows in the
-numbers."""
+"""The device runs nothing that the rules refuse, and they see all damage that changes numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ import pytest
 from stages.compiler.pipeline import Compiled, compile_graph
 from stages.device.admission import RefusedPlanError, admit
 from stages.device.simulated import SimulatedDevice
-from stages.package import Manifest, Package
+from stages.package import DecidedFacts, Manifest, Package
 from stages.plan.instructions import Binding, Opcode
 from stages.plan.rules import check_plan
 from stages.plan.rules.agreement import AGREEMENTS, check_agreement
@@ -29,17 +28,13 @@ SPEC = hardware("npu_tiny/16K")
 SEED = 51  # two inputs of one type, weights, kernels on the vector unit
 
 
-def test_damaged_plans_are_refused_or_harmless_or_wrong_in_their_numbers() -> None:
-    fates: Counter[Fate] = Counter()
+def test_damaged_plans_are_refused_or_change_nothing() -> None:
     damages: Counter[str] = Counter()
     for subject in subjects(0, 7, ("npu_tiny/16K", "rk3588_npu")):
         for found in mutants(subject, each=3):
-            assert found.fate is not Fate.SLIPPED, found
-            fates[found.fate] += 1
+            assert found.fate in (Fate.REFUSED, Fate.HARMLESS), found
             damages[found.mutation] += found.fate is Fate.REFUSED
     assert all(damages[mutation.__name__] for mutation in MUTATIONS)
-    # the rules alone catch nearly all: what is left moves whole tiles about
-    assert fates[Fate.REFUSED] > 12 * fates[Fate.WRONG]
 
 
 @cache
@@ -49,7 +44,8 @@ def compiled() -> Compiled:
 
 def package(made: Compiled) -> Package:
     manifest = Manifest("m", "1" * 64, SPEC.name, SPEC.version, SPEC.digest, "0.1.0")
-    return Package(made.recipe, made.plan, made.weights, manifest)
+    decided = DecidedFacts(packings=made.packings)
+    return Package(made.recipe, made.plan, made.weights, manifest, decided=decided)
 
 
 def renamed_input() -> Compiled:
@@ -103,12 +99,22 @@ def exchanged_inputs() -> Compiled:
     return replace(made, plan=replace(made.plan, inputs=inputs))
 
 
+def exchanged_scales() -> Compiled:
+    """Two constants of one type lie where the other is read."""
+    made = compiled()
+    one, two, *rest = made.plan.constants
+    assert one.region.shape == two.region.shape
+    constants = (Binding(one.name, two.region), Binding(two.name, one.region), *rest)
+    return replace(made, plan=replace(made.plan, constants=constants))
+
+
 BROKEN: dict[str, list[Callable[[], Compiled]]] = {
     "interface": [renamed_input],
     "constants": [without_weights, narrower_weights],
     "operators": [other_operator, one_tile_less],
     "groups": [unlaunched_group],
     "values": [exchanged_inputs],
+    "placement": [exchanged_scales],
 }
 
 
@@ -116,7 +122,7 @@ def test_every_package_rule_is_broken_here() -> None:
     assert set(BROKEN) == {rule.__name__ for rule in AGREEMENTS}
     made = compiled()
     assert made.weights
-    assert check_agreement(made.plan, made.recipe, made.weights) == ()
+    assert check_agreement(made.plan, made.recipe, made.weights, made.packings) == ()
     admit(package(made), SPEC)
 
 
@@ -130,7 +136,7 @@ def test_every_package_rule_is_broken_here() -> None:
 )
 def test_a_package_that_breaks_a_rule_is_refused(rule: str, case: Callable[[], Compiled]) -> None:
     made = case()
-    violations = check_agreement(made.plan, made.recipe, made.weights)
+    violations = check_agreement(made.plan, made.recipe, made.weights, made.packings)
     assert f"package-{rule}" in {violation.rule for violation in violations}
     device = SimulatedDevice(SPEC)
     with pytest.raises(RefusedPlanError) as refused:
