@@ -15,6 +15,7 @@ from stages.plan.instructions import Binding, Kernel, Opcode, Plan
 from stages.plan.packing import Packing
 from stages.plan.rules import REPORTED
 from stages.plan.rules.facts import LiveBuffers
+from stages.plan.rules.placement.loading import packing_fault
 from stages.plan.rules.placement.walk import Walk
 from stages.plan.rules.violation import Finding, Findings, Violation
 from stages.plan.syntax import print_name
@@ -58,7 +59,7 @@ class Matter:
     plan: Plan
     recipe: Recipe
     weights: Mapping[str, Array]
-    packings: tuple[Packing, ...] = ()
+    packings: tuple[Packing, ...]
 
     @property
     def graph(self) -> Graph:
@@ -78,7 +79,7 @@ Agreement = Callable[[Matter], Findings]
 
 
 def check_agreement(
-    plan: Plan, recipe: Recipe, weights: Mapping[str, Array], packings: tuple[Packing, ...] = ()
+    plan: Plan, recipe: Recipe, weights: Mapping[str, Array], packings: tuple[Packing, ...]
 ) -> tuple[Violation, ...]:
     """Every way in which a plan isn't one of this recipe, for a plan that breaks no plan rule.
 
@@ -125,8 +126,11 @@ def interface(matter: Matter) -> Findings:
 def constants(matter: Matter) -> Findings:
     """Every constant of the plan has data of its type and extents, and all data are loaded.
 
+    The package says of which boxes of the recipe's constants each is made.
+
     Cure: recompile.
     """
+    known = {item.name: item for item in matter.packings}
     bound = {binding.name for binding in matter.plan.constants}
     for name in matter.weights:
         if name not in bound:
@@ -134,6 +138,8 @@ def constants(matter: Matter) -> Findings:
     for binding in matter.plan.constants:
         if fault := data_fault(binding, matter.weights):
             yield _stale(fault)
+        if fault := packing_fault(binding, known.get(binding.name), matter.recipe):
+            yield _stale(f"constant %{print_name(binding.name)}: {fault}")
 
 
 def data_fault(binding: Binding, weights: Mapping[str, Array]) -> str:
@@ -154,7 +160,8 @@ def operators(matter: Matter) -> Findings:
     """Kernels compute the recipe's operators, and every value that is put into memory whole.
 
     An operator of a kernel has the kind, the operands, the results and the attributes of the
-    recipe's operator of that name; a tile has its part of a padding or of groups. A contraction or
+    recipe's operator of that name, on values of the same element types; a tile has its part of a
+    padding or of groups. A contraction or
     reduction may be computed in parts, which take names of their own, without a bias, and are then
     joined to its result. The tiles of a value that a kernel puts into memory have as many elements
     as the value, or more where they share a border. Reshapes, slices, concatenations and the like
@@ -203,6 +210,10 @@ def _difference(
         one, other = operator.attributes.get(name), original.attributes.get(name)
         if one != other:
             return f"has {name}={one!r}; in the recipe {other!r}"
+    for name in (*operator.operands, *operator.outputs):
+        if name in graph.types and kernel.types[name].dtype is not graph.types[name].dtype:
+            held, wanted = kernel.types[name].dtype, graph.types[name].dtype
+            return f"has %{print_name(name)} in {held}; in the recipe it is {wanted}"
     return ""
 
 

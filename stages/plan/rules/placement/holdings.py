@@ -49,11 +49,12 @@ class Holding:
 
     Where all that was ever written to it are parts of one value, each where that value's first
     element lies at `origin`, `plan-unwritten` alone says that a region is wholly written, and no
-    part is looked at: `whole` is that value.
+    part is looked at: `whole` is that value, and `parts` are kept for when that ends.
     """
 
     base: int = 0
     fragments: list[Fragment] = field(default_factory=list)
+    parts: list[Fragment] = field(default_factory=list)
     is_new: bool = True
     whole: Key | None = None
     origin: int = 0
@@ -64,16 +65,24 @@ class Holding:
         """Something is written; what lay there is gone."""
         if self.is_new:
             origin = new.origin
+            self.is_new = False
             if origin is not None and new.value is not None:
                 self.whole, self.origin, self.item_bytes = new.value, origin, new.item_bytes
-        elif self.whole is not None:
+        if self.whole is not None:
             same = self.whole == new.value and self.item_bytes == new.item_bytes
-            if not same or new.origin != self.origin:
-                self.whole, self.is_new = None, False
-        self.is_new = False
-        if self.whole is None:
-            self._forget(new)
-        self._add(new, _TRIES if self.whole is None else 1)
+            if same and new.origin == self.origin:
+                self.parts.append(new)
+                return
+            self._divide()
+        self._forget(new)
+        self._add(new)
+
+    def _divide(self) -> None:
+        """From now on each part counts for itself."""
+        self.whole, self.is_new = None, False
+        for part in self.parts:
+            self._add(part)
+        self.parts = []
 
     def load(self, items: Sequence[Fragment]) -> None:
         """Fragments that lie beside each other from the start on."""
@@ -84,18 +93,18 @@ class Holding:
     def erase(self, start: int, item_bytes: int, steps: Sequence[Step]) -> None:
         """Something unknown is written."""
         axes = normal((count, step, 0) for count, step in steps)
-        self.whole, self.is_new = None, False
+        self._divide()
         self._forget(fragment(start, item_bytes, None, 0, axes))
 
-    def _add(self, new: Fragment, tries: int) -> None:
+    def _add(self, new: Fragment) -> None:
         row = self.fragments
         place = bisect_left(row, new.start, key=_START)
-        low = max(0, place - tries)
+        low = max(0, place - _TRIES)
         for other in range(min(len(row), place + 2) - 1, low - 1, -1):
             joined = merged(row[other], new)
             if joined is not None:
                 del row[other]
-                self._add(joined, tries)
+                self._add(joined)
                 return
         row.insert(place, new)
         self.longest = max(self.longest, new.stop - new.start)

@@ -29,21 +29,23 @@ class KernelMaps:
 
     graph: Graph
     operators: Mapping[str, Operator] = field(init=False)
-    tiles: dict[str, list[Tile | None]] = field(default_factory=dict)
+    tiles: dict[int, list[Tile | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.operators = {operator.name: operator for operator in self.graph.operators}
 
-    def results(self, kernel: Kernel, parameters: Mapping[str, Located]) -> dict[str, Located]:
-        """Where each value that a kernel makes lies.
+    def results(
+        self, number: int, kernel: Kernel, parameters: Mapping[str, Located]
+    ) -> dict[str, Located]:
+        """Where each value that a kernel of this number makes lies.
 
         Raises:
             MisplacedError: its parameters aren't the parts that belong together.
         """
         known = dict(parameters)
-        tiles = self.tiles.get(kernel.name)
+        tiles = self.tiles.get(number)
         if tiles is None:
-            tiles = self.tiles[kernel.name] = [self._tile(kernel, op) for op in kernel.operators]
+            tiles = self.tiles[number] = [self._tile(kernel, op) for op in kernel.operators]
         for operator, tile in zip(kernel.operators, tiles, strict=True):
             try:
                 if tile is None:

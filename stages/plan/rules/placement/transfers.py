@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from stages.plan.instructions import Region
+from stages.plan.rules.placement.forms import span_of
 from stages.plan.rules.placement.holdings import Holding, TooManyPiecesError
 from stages.plan.rules.placement.lattice import Axis, Fragment, clipped, fragment, normal
-from stages.plan.rules.placement.regions import steps_of
 
 
 def copy(source: Holding, target: Holding, read: Region, written: Region) -> None:
     """Put into one buffer what a transfer reads from another; what isn't known isn't put."""
     size = read.dtype.size_bytes
-    stop = read.stop_address
-    is_run = read.contiguous_bytes == stop - read.address
-    if is_run and written.contiguous_bytes == written.stop_address - written.address:
+    one, other = span_of(read), span_of(written)
+    if one.is_run and other.is_run:
+        stop = read.address + one.reach_bytes
         moved = _run(source, read.address, stop, written.address - read.address)
     else:
         moved = _scattered(source, read, written)
     exact = len(moved) == 1 and moved[0].start == written.address
-    if not (exact and moved[0].stop == written.stop_address):
-        target.erase(written.address, size, steps_of(written))
+    if not (exact and moved[0].stop == written.address + other.reach_bytes):
+        target.erase(written.address, size, other.steps)
     for item in moved:
         target.put(item)
 
@@ -51,7 +51,7 @@ def _run(source: Holding, start: int, stop: int, shift: int) -> list[Fragment]:
 def _scattered(source: Holding, read: Region, written: Region) -> list[Fragment]:
     """Regions with gaps, element by element."""
     size = read.dtype.size_bytes
-    steps, targets = steps_of(read), steps_of(written)
+    steps, targets = span_of(read).steps, span_of(written).steps
     if source.whole is not None:
         item = source.item_bytes
         index, rest = divmod(read.address - source.origin, item)

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from stages.plan.instructions import Instruction, Kernel, Opcode, Plan, Region
 from stages.plan.packing import Packing
 from stages.plan.rules.facts import LiveBuffers
+from stages.plan.rules.placement.forms import span_of
 from stages.plan.rules.placement.holdings import Holding
 from stages.plan.rules.placement.kernel_maps import KernelMaps, Located
 from stages.plan.rules.placement.lattice import fragment, normal
 from stages.plan.rules.placement.loading import load_constants
-from stages.plan.rules.placement.regions import Reader, memory_corner, steps_of
+from stages.plan.rules.placement.regions import Reader
 from stages.plan.rules.placement.tile import MisplacedError
 from stages.plan.rules.placement.transfers import copy
-from stages.plan.rules.placement.views import Piece, Views
+from stages.plan.rules.placement.views import Views
 from stages.plan.rules.violation import Finding, Findings, say_region
 from stages.plan.syntax import print_name
 from stages.recipe.decisions import Recipe
@@ -46,12 +47,14 @@ class Walk:
         """Everything that isn't where it's read, in program order."""
         self._load()
         for index, row in enumerate(self.plan.instructions):
-            self.live.advance(index)
             if row.opcode is Opcode.DMA_COPY:
+                self.live.advance(index)
                 self._copy(row)
             elif row.kernel >= 0:
+                self.live.advance(index)
                 for fault in self._compute(row, self.plan.kernels[row.kernel]):
                     yield _misplaced(f"instruction {index} {fault}", index)
+        self.live.advance(max(0, len(self.plan.instructions) - 1))
         for binding in self.plan.outputs:
             region = binding.region
             if not region.size_bytes:
@@ -66,7 +69,8 @@ class Walk:
                 )
 
     def _holding(self, region: Region) -> Holding:
-        number = self.live.holder(region.memory, region.address, region.stop_address)
+        stop = region.address + span_of(region).reach_bytes
+        number = self.live.holder(region.memory, region.address, stop)
         holding = self.held.get(number)
         if holding is None:
             base = self.plan.buffers[number].address if number >= 0 else 0
@@ -82,9 +86,8 @@ class Walk:
         known = {item.name: item for item in self.packings}
         for binding in self.plan.constants:
             if binding.region.size_bytes:
-                load_constants(
-                    self._holding(binding.region), binding, known.get(binding.name), self.recipe
-                )
+                packing = known[binding.name]
+                load_constants(self._holding(binding.region), binding, packing, self.recipe)
 
     def _copy(self, row: Instruction) -> None:
         source, target = row.reads[0], row.writes[0]
@@ -104,48 +107,28 @@ class Walk:
                 found[name] = self.reader.unknown(name)
         made: Mapping[str, Located] | None = None
         try:
-            made = self.maps.results(kernel, found)
+            made = self.maps.results(row.kernel, kernel, found)
         except MisplacedError as fault:
             yield f"computes of parts that don't belong together, in {fault}"
         for name, region in zip(kernel.results, row.writes, strict=True):
-            if region.size_bytes:
+            if not region.size_bytes:
+                continue
+            try:
                 self._put(region, None if made is None else made[name])
+            except MisplacedError as fault:
+                yield f"writes %{print_name(name)} at {say_region(region)}: {fault}"
+                self._put(region, None)
 
     def _put(self, region: Region, item: Located | None) -> None:
         """What was computed or loaded is in a region."""
         holding = self._holding(region)
-        pieces = None if item is None else self.reader.pieces_of(item, region.layout)
-        if item is None or not pieces:
-            steps = steps_of(region)
+        put = [] if item is None else self.reader.fragments(region, item)
+        if not put:
+            steps = span_of(region).steps
             axes = normal((count, step, 0) for count, step in steps)
-            holding.put(fragment(region.address, region.dtype.size_bytes, None, 0, axes))
-            return
-        for piece in pieces:
-            self._put_piece(holding, region, item, piece)
-
-    def _put_piece(self, holding: Holding, region: Region, item: Located, piece: Piece) -> None:
-        """One piece of what is put; it may be all of it."""
-        steps, size = steps_of(region), region.dtype.size_bytes
-        corner = memory_corner(region.layout, item.starts)
-        if corner is None:
-            # along the axes that aren't known, all elements of the piece are one
-            known = tuple([start or 0 for start in item.starts])
-            corner = memory_corner(region.layout, known)
-            assert corner is not None, "every start is known"
-        address, counts = region.address, [count for count, _ in steps]
-        index = piece.index
-        for axis, (start, stop) in enumerate(piece.box):
-            low = max(start, corner[axis])
-            counts[axis] = min(stop, corner[axis] + counts[axis]) - low
-            if counts[axis] <= 0:
-                return
-            address += (low - corner[axis]) * steps[axis][1]
-            index += (low - start) * piece.steps[axis]
-        axes = normal(
-            (count, by, over)
-            for count, (_, by), over in zip(counts, steps, piece.steps, strict=True)
-        )
-        holding.put(fragment(address, size, piece.source, index, axes))
+            put = [fragment(region.address, region.dtype.size_bytes, None, 0, axes)]
+        for item_put in put:
+            holding.put(item_put)
 
 
 def _misplaced(message: str, instruction: int | None = None) -> Finding:
