@@ -11,6 +11,7 @@ from stages.plan.rules.placement.lattice import (
     Axis,
     Fragment,
     Key,
+    Label,
     clipped,
     coordinates,
     fragment,
@@ -37,7 +38,7 @@ class Found:
     and which elements it holds."""
 
     begins: tuple[int, ...]
-    value: Key | None
+    value: Label
     index: int
     axes: tuple[tuple[int, int, int, int], ...]
     """Of the region, how many, indices of the region's axis and elements from one to the next."""
@@ -66,7 +67,7 @@ class Holding:
         if self.is_new:
             origin = new.origin
             self.is_new = False
-            if origin is not None and new.value is not None:
+            if origin is not None and isinstance(new.value, str | tuple):
                 self.whole, self.origin, self.item_bytes = new.value, origin, new.item_bytes
         if self.whole is not None:
             same = self.whole == new.value and self.item_bytes == new.item_bytes
@@ -126,7 +127,7 @@ class Holding:
         last = bisect_left(row, stop, key=_START)
         return [held for held in row[first:last] if held.stop > start]
 
-    def at(self, address: int) -> tuple[Key | None, int] | None:
+    def at(self, address: int) -> tuple[Label, int] | None:
         """The value and the element at an address; None where nothing is known to lie there."""
         if self.whole is not None:
             index, rest = divmod(address - self.origin, self.item_bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice, product
 
 from stages.plan.instructions import Kernel
 from stages.plan.rules.placement.index_maps import mapped
@@ -12,15 +13,25 @@ from stages.plan.rules.placement.tile import MisplacedError, Side, Starts, Tile
 from stages.recipe.graph import Graph, Operator
 from stages.tensors import Shape
 
+_MOST_MEANINGS = 64
+"""Ways to read the operands of one kernel, where elements of values are equal, that are tried."""
+
 
 @dataclass(frozen=True, slots=True)
 class Located:
     """A tile of a value: which, how large the whole is, and where the tile begins. `key` of a sum
-    that isn't complete names the operator, and what it has summed up."""
+    that isn't complete names the operator, and what it has summed up. `others` are the places of
+    tiles with the same elements: any of them may be meant."""
 
     key: Key
     full: Shape
     starts: Starts
+    others: tuple[Starts, ...] = ()
+
+    def alternatives(self) -> list[Located]:
+        """The tile in each of its places."""
+        places = [self.starts, *self.others]
+        return [Located(self.key, self.full, place) for place in places]
 
 
 @dataclass(slots=True)
@@ -42,6 +53,26 @@ class KernelMaps:
         Raises:
             MisplacedError: its parameters aren't the parts that belong together.
         """
+        if not any(item.others for item in parameters.values()):
+            return self._results(number, kernel, parameters)
+        found: list[dict[str, Located]] = []
+        fault: MisplacedError | None = None
+        names = list(parameters)
+        meant = product(*(parameters[name].alternatives() for name in names))
+        for items in islice(meant, _MOST_MEANINGS):
+            try:
+                made = self._results(number, kernel, dict(zip(names, items, strict=True)))
+            except MisplacedError as one:
+                fault = one
+            else:
+                found.append(made)
+        if not found and fault is not None:
+            raise fault
+        return {name: _together([made[name] for made in found]) for name in kernel.results}
+
+    def _results(
+        self, number: int, kernel: Kernel, parameters: Mapping[str, Located]
+    ) -> dict[str, Located]:
         known = dict(parameters)
         tiles = self.tiles.get(number)
         if tiles is None:
@@ -115,6 +146,13 @@ class KernelMaps:
         if (low, high) != (0, extent) or name != whole.outputs[0]:
             raise MisplacedError(f"only [{low}, {high}) of {extent} is summed up")
         return Located(name, parts[0].full, parts[0].starts)
+
+
+def _together(items: list[Located]) -> Located:
+    """One tile, with all of the places that it may have."""
+    first = items[0]
+    places = dict.fromkeys(item.starts for item in items if item.key == first.key)
+    return Located(first.key, first.full, first.starts, tuple(places)[1:])
 
 
 def _settled(item: Located, shape: Shape) -> Located:

@@ -14,19 +14,41 @@ an extent."""
 
 
 @dataclass(frozen=True, slots=True)
+class Several:
+    """A value, some elements of which are equal: each may as well be one of those `shifts` further
+    on."""
+
+    key: Key
+    shifts: tuple[int, ...]
+
+
+Label = Key | Several | None
+"""What elements are of; None where that isn't known, or where a rule has spoken of it already."""
+
+
+def choices(label: Label, index: int) -> list[tuple[Key, int]]:
+    """The elements that one with this label may be."""
+    if label is None:
+        return []
+    if isinstance(label, Several):
+        return [(label.key, index), *((label.key, index + shift) for shift in label.shifts)]
+    return [(label, index)]
+
+
+@dataclass(frozen=True, slots=True)
 class Fragment:
     """Elements of one value: for every index of `axes`, element `index + sum(i * elements)` lies at
     `start + sum(i * bytes)`.
 
     Elements are counted as they lie when the whole value is dense in its layout. Axes go from the
     widest step in bytes to the narrowest, and each step is wider than all that the later axes
-    reach. `value` is None where nothing is known but that a rule has already spoken of it.
+    reach.
     """
 
     start: int
     stop: int
     item_bytes: int
-    value: Key | None
+    value: Label
     index: int
     axes: Axes
 
@@ -39,7 +61,7 @@ class Fragment:
         return self.start - self.index * self.item_bytes
 
 
-def fragment(start: int, item_bytes: int, value: Key | None, index: int, axes: Axes) -> Fragment:
+def fragment(start: int, item_bytes: int, value: Label, index: int, axes: Axes) -> Fragment:
     """A fragment of these axes, in their normal form."""
     return Fragment(start, start + reach(axes, item_bytes), item_bytes, value, index, axes)
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 from stages.plan.instructions import Region
 from stages.plan.rules.placement.forms import Form, Steps, form_of, logical_starts, memory_corner
 from stages.plan.rules.placement.holdings import Holding, TooManyPiecesError
 from stages.plan.rules.placement.kernel_maps import Located
-from stages.plan.rules.placement.lattice import Fragment, Key, fragment, normal
+from stages.plan.rules.placement.lattice import (
+    Fragment,
+    Key,
+    Label,
+    Several,
+    choices,
+    fragment,
+    normal,
+)
 from stages.plan.rules.placement.tile import MisplacedError, Starts
 from stages.plan.rules.placement.views import Piece, Views, atom
 from stages.plan.syntax import print_name
@@ -74,27 +83,31 @@ class Reader:
         found = holding.at(region.address)
         if found is None:
             raise MisplacedError("nothing of a value is known to lie there")
-        key, index = found
+        label, index = found
         begins: Sequence[int] = (0,) * len(region.strides)
-        if key is None:
+        if label is None:
             known = _first_known(holding, self.form(region, name).span.steps, region.address)
             if known is None:
                 return self.unknown(name)
-            key, index, begins = known
+            label, index, begins = known
+        meant = choices(label, index)
+        key = meant[0][0]
         is_sum = not isinstance(key, str)
         if is_sum == (name in self.recipe.graph.types):
             raise MisplacedError(f"it holds {_say(key)}")
-        label: Key = key if is_sum else name
-        form = self.form(region, label)
-        if form.order and not any(begins) and _is_one(holding, region, form, key, index):
-            place: Starts | None = form.place(index)
-            if place is None:
-                raise MisplacedError(f"its elements aren't those of one box of {_say(key)}")
-        else:
-            place = _searched(holding, region, form, key, index, begins)
-        if place is None:
+        seen: Key = key if is_sum else name
+        form = self.form(region, seen)
+        if form.pieces is None:
             return self.unknown(name)
-        return Located(label, form.full, logical_starts(form.layout, place))
+        if form.order and not any(begins) and _is_one(holding, region, form, label, index):
+            place = form.place(index)
+            places: list[Starts] = [] if place is None else [place]
+        else:
+            places = _searched(holding, region, form, meant, begins)
+        if not places:
+            raise MisplacedError(f"its elements aren't those of one box of {_say(key)}")
+        starts = [logical_starts(form.layout, place) for place in places]
+        return Located(seen, form.full, starts[0], tuple(starts[1:]))
 
     def fragments(self, region: Region, item: Located) -> list[Fragment]:
         """What a region holds into which a tile is put; nothing where its place isn't known.
@@ -114,6 +127,8 @@ class Reader:
                 return []
             # along these axes all elements are one
             corner = tuple([start or 0 for start in item.starts])
+        if item.others:
+            return self._equal_ones(region, item, form)
         if len(form.pieces) == 1:
             piece = form.alone
             index = piece.index + sum(
@@ -141,8 +156,21 @@ class Reader:
             if (part := piece.cut(box)) is not None
         ]
 
+    def _equal_ones(self, region: Region, item: Located, form: Form) -> list[Fragment]:
+        """A tile that may as well be in other places."""
+        assert form.pieces is not None
+        found = [
+            self.fragments(region, Located(item.key, item.full, place))
+            for place in (item.starts, *item.others)
+        ]
+        if len(form.pieces) != 1 or any(len(made) != 1 for made in found):
+            return []
+        (first,), *others = found
+        shifts = tuple([other.index - first.index for (other,) in others])
+        return [replace(first, value=Several(form.alone.source, shifts))]
 
-def _is_one(holding: Holding, region: Region, form: Form, key: Key, index: int) -> bool:
+
+def _is_one(holding: Holding, region: Region, form: Form, key: Label, index: int) -> bool:
     """Whether a region lies in one fragment, or in a buffer that is all of one value, just as
     elements lie there; where not, that isn't known yet."""
     if form.alone.source != key:
@@ -156,40 +184,35 @@ def _is_one(holding: Holding, region: Region, form: Form, key: Key, index: int) 
 
 
 def _searched(
-    holding: Holding, region: Region, form: Form, key: Key, index: int, begins: Sequence[int]
-) -> Starts | None:
-    """Where a region's tile begins, whatever pieces it's made of; None where it may begin at more
-    than one place, or where what the value is made of isn't known.
+    holding: Holding,
+    region: Region,
+    form: Form,
+    meant: Sequence[tuple[Key, int]],
+    begins: Sequence[int],
+) -> list[Starts]:
+    """Where a region's tile begins, whatever pieces it's made of, if its element at `begins` is one
+    of those that are meant; more than one place where elements of the value are equal.
 
     Raises:
-        MisplacedError: it holds another value, or not one box of it.
+        MisplacedError: it holds another value.
     """
-    if form.pieces is None:
-        return None
-    candidates = [piece for piece in form.pieces if piece.source == key]
-    if not candidates:
-        raise MisplacedError(f"it holds {_say(key)}")
-    fitting: list[Starts] = []
-    for piece in candidates:
-        place = piece.place(index)
+    assert form.pieces is not None
+    sources = {piece.source for piece in form.pieces}
+    if not any(key in sources for key, _ in meant):
+        raise MisplacedError(f"it holds {_say(meant[0][0])}")
+    fitting: dict[Starts, None] = {}
+    for piece, (key, index) in product(form.pieces, meant):
+        place = piece.place(index) if piece.source == key else None
         if place is None:
             continue
         moved = [at if at is None else at - begin for at, begin in zip(place, begins, strict=True)]
-        corner = [at or 0 for at in moved]
-        if _matches(holding, region, form, corner):
-            fitting.append(
-                tuple(
-                    [
-                        0 if at is None and count == whole else at
-                        for at, (count, _), whole in zip(
-                            moved, form.span.steps, form.whole, strict=True
-                        )
-                    ]
-                )
-            )
-    if not fitting:
-        raise MisplacedError(f"its elements aren't those of one box of {_say(key)}")
-    return fitting[0] if len(fitting) == 1 else None
+        if _matches(holding, region, form, [at or 0 for at in moved]):
+            starts = [
+                0 if at is None and count == whole else at
+                for at, (count, _), whole in zip(moved, form.span.steps, form.whole, strict=True)
+            ]
+            fitting[tuple(starts)] = None
+    return list(fitting)
 
 
 def _matches(holding: Holding, region: Region, form: Form, corner: Sequence[int]) -> bool:
@@ -222,7 +245,7 @@ def _offset(part: Piece, corner: Sequence[int], steps: Steps) -> int:
 
 def _first_known(
     holding: Holding, steps: Steps, address: int
-) -> tuple[Key, int, Sequence[int]] | None:
+) -> tuple[Label, int, Sequence[int]] | None:
     """The first element of a region of which something is known, and where in the region."""
     try:
         for found in holding.pieces(address, steps):
@@ -261,7 +284,7 @@ def _agreeing(holding: Holding, address: int, steps: Steps, part: Piece) -> Iter
             begin * over for begin, over in zip(found.begins, part.steps, strict=True)
         )
         count = 1
-        agrees = found.value is None or (found.value, found.index) == (part.source, index)
+        agrees = found.value is None or (part.source, index) in choices(found.value, found.index)
         for axis, many, by, over in found.axes:
             count *= many
             agrees = agrees and (found.value is None or over == by * part.steps[axis])

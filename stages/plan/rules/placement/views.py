@@ -38,6 +38,9 @@ class Piece:
         """Where in the value an element of the source is; None where it isn't in this piece. An
         axis along which all elements are one has None."""
         rest = index - self.index
+        for step, (start, stop) in zip(self.steps, self.box, strict=True):
+            if step < 0:  # as if counted from the other end
+                rest -= step * (stop - start - 1)
         found: list[int | None] = [None] * len(self.steps)
         order = sorted(range(len(self.steps)), key=lambda axis: -abs(self.steps[axis]))
         for axis in order:
@@ -45,8 +48,6 @@ class Piece:
             if stop - start == 1 or step == 0:
                 found[axis] = start if stop - start == 1 else None
                 continue
-            if step < 0:
-                rest -= step * (stop - start - 1)
             times = min(rest // abs(step), stop - start - 1)
             if rest < 0:
                 return None
@@ -166,7 +167,9 @@ class Views:
             return None
         if layout.kind is LayoutKind.NC1HWC2 or held.kind is LayoutKind.NC1HWC2:
             quantum = layout.quantum
-            plain = axes[1] == 1 and starts[1] % quantum == 0 and steps[1] == 1
+            stop = starts[1] + self._shape(name)[1]
+            ends = stop % quantum == 0 or stop == self._shape(source)[1]
+            plain = axes[1] == 1 and starts[1] % quantum == 0 and steps[1] == 1 and ends
             if layout != held or not plain or tuple(axes) != tuple(range(len(axes))):
                 return None
             starts = (starts[0], starts[1] // quantum, *starts[2:], 0)

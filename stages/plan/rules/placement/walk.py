@@ -61,7 +61,7 @@ class Walk:
                 continue
             try:
                 found = self.reader.read(self._holding(region), region, binding.name)
-                if any(found.starts):
+                if all(any(place) for place in (found.starts, *found.others)):
                     raise MisplacedError("another part of it is there")
             except MisplacedError as fault:
                 yield _misplaced(
