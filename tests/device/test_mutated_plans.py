@@ -16,9 +16,11 @@ from stages.device.admission import RefusedPlanError, admit
 from stages.device.simulated import SimulatedDevice
 from stages.package import DecidedFacts, Manifest, Package
 from stages.plan.instructions import Binding, Opcode
+from stages.plan.packing import Packed
 from stages.plan.rules import check_plan
 from stages.plan.rules.agreement import AGREEMENTS, check_agreement
 from stages.recipe.onnx_import import import_model
+from stages.tensors import DType
 from tests.compiler.campaign import model_of
 from tests.compiler.specs import hardware
 from tests.device.mutants import Fate, mutants, subjects
@@ -30,10 +32,13 @@ SEED = 51  # two inputs of one type, weights, kernels on the vector unit
 
 def test_damaged_plans_are_refused_or_change_nothing() -> None:
     damages: Counter[str] = Counter()
+    rules: Counter[str] = Counter()
     for subject in subjects(0, 7, ("npu_tiny/16K", "rk3588_npu")):
         for found in mutants(subject, each=3):
             assert found.fate in (Fate.REFUSED, Fate.HARMLESS), found
             damages[found.mutation] += found.fate is Fate.REFUSED
+            rules[found.rule] += 1
+    assert rules["package-placement"] >= 15
     assert all(damages[mutation.__name__] for mutation in MUTATIONS)
 
 
@@ -63,6 +68,35 @@ def narrower_weights() -> Compiled:
     made = compiled()
     name = next(iter(made.weights))
     return replace(made, weights={**made.weights, name: made.weights[name][:-1]})
+
+
+def without_packings() -> Compiled:
+    return replace(compiled(), packings=())
+
+
+def packed_otherwise() -> Compiled:
+    """A constant is made of another one, of another type."""
+    made = compiled()
+    first, *rest = made.packings
+    assert isinstance(first, Packed)
+    parts = (replace(first.parts[0], box=((0, 9),)), *first.parts[1:])
+    return replace(made, packings=(replace(first, parts=parts), *rest))
+
+
+def wider_inside() -> Compiled:
+    """A value within a kernel has another float type than the recipe's."""
+    made = compiled()
+    place, name = next(
+        (place, name)
+        for place, kernel in enumerate(made.plan.kernels)
+        for name, held in kernel.types.items()
+        if name not in (*kernel.parameters, *kernel.results) and held.dtype is DType.F16
+    )
+    kernel = made.plan.kernels[place]
+    types = {**kernel.types, name: replace(kernel.types[name], dtype=DType.F64)}
+    kernels = list(made.plan.kernels)
+    kernels[place] = replace(kernel, types=types)
+    return replace(made, plan=replace(made.plan, kernels=tuple(kernels)))
 
 
 def other_operator() -> Compiled:
@@ -110,8 +144,8 @@ def exchanged_scales() -> Compiled:
 
 BROKEN: dict[str, list[Callable[[], Compiled]]] = {
     "interface": [renamed_input],
-    "constants": [without_weights, narrower_weights],
-    "operators": [other_operator, one_tile_less],
+    "constants": [without_weights, narrower_weights, without_packings, packed_otherwise],
+    "operators": [other_operator, one_tile_less, wider_inside],
     "groups": [unlaunched_group],
     "values": [exchanged_inputs],
     "placement": [exchanged_scales],

@@ -129,6 +129,11 @@ class KernelMaps:
         """Two parts of a sum as one: they're of the same tile, and lie beside each other."""
         parts = [known[name] for name in operator.inputs]
         keys = [part.key for part in parts if not isinstance(part.key, str)]
+        (name,) = operator.outputs
+        if any(part.key not in self.graph.types for part in parts if isinstance(part.key, str)):
+            # a sum of which nothing is known but that it is one
+            full = max((part.full for part in parts), key=len)
+            return Located(name, full, (None,) * len(full))
         if len(parts) != 2 or len(keys) != 2:
             raise MisplacedError("it joins what aren't parts of a sum")
         (maker, start, stop, extent), (other, begin, end, _) = keys
@@ -140,7 +145,6 @@ class KernelMaps:
             raise MisplacedError("it joins parts of the sums of two tiles")
         low, high = min(start, begin), max(stop, end)
         whole = self.operators[maker]
-        (name,) = operator.outputs
         if name not in self.graph.types:
             return Located((maker, low, high, extent), parts[0].full, parts[0].starts)
         if (low, high) != (0, extent) or name != whole.outputs[0]:

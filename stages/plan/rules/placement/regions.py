@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from stages.plan.instructions import Region
-from stages.plan.rules.placement.forms import Form, Steps, form_of, logical_starts, memory_corner
+from stages.plan.rules.placement.forms import (
+    Form,
+    Steps,
+    form_of,
+    logical_starts,
+    memory_corner,
+    span_of,
+)
 from stages.plan.rules.placement.holdings import Holding, TooManyPiecesError
 from stages.plan.rules.placement.kernel_maps import Located
 from stages.plan.rules.placement.lattice import (
@@ -86,7 +93,7 @@ class Reader:
         label, index = found
         begins: Sequence[int] = (0,) * len(region.strides)
         if label is None:
-            known = _first_known(holding, self.form(region, name).span.steps, region.address)
+            known = _first_known(holding, span_of(region).steps, region.address)
             if known is None:
                 return self.unknown(name)
             label, index, begins = known
@@ -115,6 +122,8 @@ class Reader:
         Raises:
             MisplacedError: the value lies in another layout, or the tile within a block.
         """
+        if isinstance(item.key, str) and item.key not in self.recipe.graph.types:
+            return []
         form = self.form(region, item.key)
         size, steps = region.dtype.size_bytes, form.span.steps
         corner = memory_corner(form.layout, item.starts)
