@@ -91,7 +91,7 @@ def test_a_holding_knows_what_was_put_last(put: list[Fragment], region: Fragment
         return
     known: Elements = {}
     try:
-        for found in holding.pieces(region.start, steps):
+        for found in holding.pieces(region.start, steps, ITEM):
             known |= pieced(region, found.begins, found.value, found.index, found.axes)
     except TooManyPiecesError:
         return

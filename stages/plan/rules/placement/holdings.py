@@ -141,9 +141,9 @@ class Holding:
                 return held.value, index
         return None
 
-    def pieces(self, address: int, steps: Sequence[Step]) -> Iterator[Found]:
+    def pieces(self, address: int, steps: Sequence[Step], item_bytes: int) -> Iterator[Found]:
         """What a region holds, `steps` being how many and the bytes from one to the next along each
-        axis; parts of which nothing is known are left out.
+        axis; parts of which nothing is known are left out, and elements of another size.
 
         Raises:
             TooManyPiecesError: it is too scattered.
@@ -154,7 +154,7 @@ class Holding:
                 return
             place, begins, counts = todo.pop()
             asked = [(count, step) for count, (_, step) in zip(counts, steps, strict=True)]
-            found = self._one(place, begins, asked)
+            found = self._one(place, begins, asked, item_bytes)
             if found is not None:
                 yield found
                 continue
@@ -169,10 +169,12 @@ class Holding:
             todo.append((place, begins, [*counts[:wide], taken, *counts[wide + 1 :]]))
         raise TooManyPiecesError
 
-    def _one(self, address: int, begins: tuple[int, ...], asked: Sequence[Step]) -> Found | None:
+    def _one(
+        self, address: int, begins: tuple[int, ...], asked: Sequence[Step], item_bytes: int
+    ) -> Found | None:
         """A part of a region, if all of it is of one fragment."""
         for held in self.between(address, address + 1):
-            found = locate(held, address, asked)
+            found = locate(held, address, asked) if held.item_bytes == item_bytes else None
             if found is not None:
                 return _found(begins, held, found)
         return None
@@ -180,6 +182,8 @@ class Holding:
     def _fitting(self, address: int, asked: list[Step], wide: int) -> int:
         """How many along the widest axis are of the fragment at an address; at least 1."""
         count, step = asked[wide]
+        if step == 0:  # one element again and again, and it isn't known
+            return count - 1
         inner = sum((many - 1) * by for axis, (many, by) in enumerate(asked) if axis != wide)
         for held in self.between(address, address + 1):
             places = coordinates(held, address)

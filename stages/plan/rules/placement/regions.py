@@ -93,7 +93,7 @@ class Reader:
         label, index = found
         begins: Sequence[int] = (0,) * len(region.strides)
         if label is None:
-            known = _first_known(holding, span_of(region).steps, region.address)
+            known = _first_known(holding, region)
             if known is None:
                 return self.unknown(name)
             label, index, begins = known
@@ -188,7 +188,8 @@ def _is_one(holding: Holding, region: Region, form: Form, key: Label, index: int
         return form.is_dense and holding.item_bytes == region.dtype.size_bytes
     for held in holding.between(region.address, region.address + 1):
         if held.start == region.address and held.axes == form.axes:
-            return held.value == key and held.index == index
+            alike = held.item_bytes == region.dtype.size_bytes
+            return alike and held.value == key and held.index == index
     return False
 
 
@@ -252,12 +253,11 @@ def _offset(part: Piece, corner: Sequence[int], steps: Steps) -> int:
     )
 
 
-def _first_known(
-    holding: Holding, steps: Steps, address: int
-) -> tuple[Label, int, Sequence[int]] | None:
+def _first_known(holding: Holding, region: Region) -> tuple[Label, int, Sequence[int]] | None:
     """The first element of a region of which something is known, and where in the region."""
     try:
-        for found in holding.pieces(address, steps):
+        steps, item_bytes = span_of(region).steps, region.dtype.size_bytes
+        for found in holding.pieces(region.address, steps, item_bytes):
             if found.value is not None:
                 return found.value, found.index, found.begins
     except TooManyPiecesError:
@@ -281,14 +281,16 @@ def _holds(holding: Holding, address: int, steps: Steps, part: Piece, item_bytes
     for count, _ in steps:
         total *= count
     try:
-        return sum(_agreeing(holding, address, steps, part)) == total
+        return sum(_agreeing(holding, address, steps, part, item_bytes)) == total
     except TooManyPiecesError:
         return True
 
 
-def _agreeing(holding: Holding, address: int, steps: Steps, part: Piece) -> Iterator[int]:
+def _agreeing(
+    holding: Holding, address: int, steps: Steps, part: Piece, item_bytes: int
+) -> Iterator[int]:
     """How many elements of each fragment are those that are wanted."""
-    for found in holding.pieces(address, steps):
+    for found in holding.pieces(address, steps, item_bytes):
         index = part.index + sum(
             begin * over for begin, over in zip(found.begins, part.steps, strict=True)
         )

@@ -63,7 +63,7 @@ def _scattered(source: Holding, read: Region, written: Region) -> list[Fragment]
         return [fragment(written.address, size, source.whole, index, axes)]
     moved = []
     try:
-        for found in source.pieces(read.address, steps):
+        for found in source.pieces(read.address, steps, size):
             begin = written.address + sum(
                 at * to for at, (_, to) in zip(found.begins, targets, strict=True)
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stages.plan.rules.placement.lattice import Key
+from stages.plan.rules.placement.repeats import equal_axes
 from stages.recipe.decisions import Recipe
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
@@ -65,9 +66,14 @@ def dense_steps(shape: Shape, layout: Layout) -> tuple[int, ...]:
     return dense_strides(layout.physical_shape(shape), 1)
 
 
-def atom(key: Key, shape: Shape, layout: Layout) -> Pieces:
-    """A value that is its own."""
-    return (Piece(full_box(layout.physical_shape(shape)), key, 0, dense_steps(shape, layout)),)
+def atom(
+    key: Key, shape: Shape, layout: Layout, equal_along: frozenset[int] = frozenset()
+) -> Pieces:
+    """A value that is its own; along some axes all of its elements are equal, and count as one."""
+    steps = dense_steps(shape, layout)
+    if equal_along:
+        steps = tuple([0 if axis in equal_along else by for axis, by in enumerate(steps)])
+    return (Piece(full_box(layout.physical_shape(shape)), key, 0, steps),)
 
 
 class Views:
@@ -83,6 +89,7 @@ class Views:
             for name in operator.outputs
         }
         self._known: dict[str, Pieces | None] = {}
+        self._equal = equal_axes(recipe)
 
     def of(self, name: str) -> Pieces | None:
         """The pieces of a value; None where they aren't worked out: a view whose elements don't
@@ -104,7 +111,8 @@ class Views:
 
     def _work_out(self, name: str, maker: Operator | None) -> Pieces | None:
         if maker is None:
-            return atom(name, self._shape(name), self._recipe.layout(name))
+            layout = self._recipe.layout(name)
+            return atom(name, self._shape(name), layout, self._equal.get(name, frozenset()))
         if not self._recipe.graph.types[name].element_count:
             return None
         match maker.kind:
