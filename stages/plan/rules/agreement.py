@@ -324,19 +324,20 @@ def values(matter: Matter) -> Findings:
 def placement(matter: Matter) -> Findings:
     """Every instruction reads the part of a value that its tile needs, and outputs are whole.
 
-    The program is gone through once, and of every byte it is known which element of which value
-    lies there. Inputs and constants lie where the package says; a transfer takes along what it
-    copies; what a kernel makes lies where its operands say. The operands of each operator are the
-    parts of values that belong together: the same box for arithmetic, the same span of a
-    contracted axis, the output channels of a weight and its bias, the box that a window slides
-    over with padding only beyond the value's edges, whole rows for softmax and reductions. Parts
-    of a sum are joined to the whole sum, each once. Slices, concatenations, splits, transposes,
-    expansions and reshapes are the elements of other values that they are of.
+    The program is gone through once, and of all that lies in memory it is known which elements of
+    which value they are. Inputs and constants lie where the package says; a transfer takes along
+    what it copies; what a kernel makes is the tile that its operands say. Operands of an operator
+    are parts that belong together: the same box for arithmetic, one span of a contracted axis,
+    the output channels of weights and bias, all elements that a window slides over, with padding
+    only beyond the value's edges, whole rows for softmax and reductions. Parts of a sum are joined
+    to the whole sum, each once. Slices, concatenations, splits, transposes, expansions and
+    reshapes are the elements of other values that they're made of, wherever those lie.
 
-    Not every place is known: a tile wholly of padding, or of one repeated element, may stand for
-    any part of its value; so may a value that is put together twice from the same elements, and a
-    view whose elements don't lie at regular steps; of these, `package-values` alone says that they
-    are read from where they were put. Random plans damaged at random show no other gap.
+    Every kind has its map; concatenations, splits and host calls take whole values. Where equal
+    elements stand in several places of a value, any of them will do. Not known, and taken for any
+    part of the value that is read, are a tile wholly of padding and what is computed of it alone, a
+    view whose elements don't lie at regular steps of another value, and a region in more than
+    20,000 pieces: for these `package-values` alone says that they are read where they were put.
 
     Cure: recompile.
     """

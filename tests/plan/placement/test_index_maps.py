@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages.compiler.tiling.footprint import operand_boxes, tile_attributes, whole_axes
-from stages.plan.rules.placement.index_maps import mapped
+from stages.plan.rules.placement.index_maps import MAPS, WHOLE, mapped
 from stages.plan.rules.placement.tile import MisplacedError, Side, Tile
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
-from stages.recipe.operators import infer
+from stages.recipe.operators import infer, is_elementwise
 from stages.tensors import Box, DType, Shape, TensorType, box_shape
 
 
@@ -125,6 +125,12 @@ def drawn_box(draw: st.DrawFn, law: Law) -> Box:
         high = low + step * draw(st.integers(1, (extent - low) // step))
         box.append((0, extent) if axis in whole else (low, high))
     return tuple(box)
+
+
+def test_every_kind_has_a_map() -> None:
+    for kind in Kind:
+        is_sum = kind in (Kind.CONV, Kind.MATMUL) or kind.startswith("reduce_")
+        assert is_sum or is_elementwise(kind) or kind in MAPS or kind in WHOLE, kind
 
 
 @pytest.mark.parametrize("name", LAWS)

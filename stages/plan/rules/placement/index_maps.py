@@ -40,7 +40,7 @@ def mapped(tile: Tile, starts: Sequence[Starts]) -> tuple[list[Starts], Summed |
     if kind.startswith("reduce_"):
         place, reduced = _reduced(tile, starts)
         return [place], reduced
-    if kind in _WHOLE:
+    if kind in WHOLE:
         return _whole(tile, starts), None
     found = MAPS.get(kind)
     if found is None:
@@ -203,7 +203,8 @@ def _whole(tile: Tile, starts: Sequence[Starts]) -> list[Starts]:
     return [(0,) * len(result.full) for result in tile.results]
 
 
-_WHOLE = frozenset({Kind.CONCAT, Kind.SPLIT, Kind.HOST_CALL})
+WHOLE = frozenset({Kind.CONCAT, Kind.SPLIT, Kind.HOST_CALL})
+"""Kinds that have no tiles."""
 
 MAPS: Mapping[Kind, Map] = {
     **WINDOWED,
