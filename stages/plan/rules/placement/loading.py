@@ -25,7 +25,7 @@ def packing_fault(binding: Binding, packing: Packing | None, recipe: Recipe) -> 
         if held is None or part.value not in recipe.graph.constants:
             return f"it's made of %{print_name(part.value)}, which is no constant of the recipe"
         within = len(part.box) == held.rank and all(
-            0 <= low < high <= extent
+            0 <= low <= high <= extent
             for (low, high), extent in zip(part.box, held.shape, strict=True)
         )
         if not within:
@@ -42,7 +42,8 @@ def packing_fault(binding: Binding, packing: Packing | None, recipe: Recipe) -> 
 def load_constants(holding: Holding, binding: Binding, packing: Packing, recipe: Recipe) -> None:
     """What a constant of the plan holds."""
     start = binding.region.address
-    holding.load([_part(item, start, recipe) for item in _parts(packing, recipe)])
+    parts = [item for item in _parts(packing, recipe) if prod(box_shape(item.box))]
+    holding.load([_part(item, start, recipe) for item in parts])
 
 
 def _parts(packing: Packing, recipe: Recipe) -> Sequence[Part]:
