@@ -17,7 +17,8 @@ Steps = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """How the bytes of a region lie: its steps, how far it reaches, whether it has no gaps."""
+    """How the bytes of a region lie: its steps, how far it reaches, whether its elements lie one
+    behind the other, in their order and without gaps."""
 
     steps: Steps
     reach_bytes: int
@@ -36,11 +37,12 @@ def _span(shape: Shape, kind: str, quantum: int, strides: tuple[int, ...], item_
     physical = Layout(LayoutKind(kind), quantum).physical_shape(shape)
     steps = tuple(zip(physical, strides, strict=True))
     axes = normal((count, by, 0) for count, by in steps)
-    total = item_bytes
-    for count, _ in steps:
-        total *= count
-    span = reach(axes, item_bytes)
-    return Span(steps, span, total == span and all(by for _, by, _ in axes))
+    run, is_run = item_bytes, True
+    for count, by in reversed(steps):
+        if count != 1:
+            is_run = is_run and by == run
+            run *= count
+    return Span(steps, reach(axes, item_bytes), is_run)
 
 
 @dataclass(frozen=True, slots=True)
