@@ -26,7 +26,7 @@ from stages.evaluation.report_files import (
 )
 from stages.hardware.load import load_spec
 from stages.normalizer.folders import new_folder
-from stages.package import read_decided, read_package, require_spec
+from stages.package import read_package, require_spec
 from stages.trace.chrome import chrome_trace
 from stages.trace.counters import covered_ns, exposed_ns
 from stages.trace.spans import Timeline
@@ -110,7 +110,7 @@ def benchmark(
     require_spec(package, spec)
     simulated = SimulatedDevice(spec)
     simulated.load(package, package_dir)
-    _check_estimate(simulated, read_decided(package_dir).cycles, package_dir)
+    _check_estimate(simulated, package.decided.cycles, package_dir)
     timeline = simulated.timeline()
     activity, counters = simulated.activity, simulated.counters()
     device = CommandDevice(command) if command else simulated

@@ -28,7 +28,7 @@ from stages.device.session import Length
 from stages.device.simulated import SimulatedDevice
 from stages.device.surroundings import USUAL
 from stages.hardware.spec import HardwareSpec
-from stages.package import Manifest, Package
+from stages.package import DecidedFacts, Manifest, Package
 from stages.plan.timing import plan_cycles
 from stages.recipe.onnx_import import import_model
 from stages.tensors import Array
@@ -75,7 +75,8 @@ def measure(model: str, spec: HardwareSpec) -> Speed:
     graph, constants = import_model(build(model))
     compiled = compile_graph(graph, constants, spec)
     manifest = Manifest(model, "0" * 64, spec.name, spec.version, spec.digest, "0")
-    package = Package(compiled.recipe, compiled.plan, compiled.weights, manifest)
+    decided = DecidedFacts(packings=compiled.packings)
+    package = Package(compiled.recipe, compiled.plan, compiled.weights, manifest, decided=decided)
     device = SimulatedDevice(spec)
     device.load(package, Path())
     soak, samples = cpu_seconds(lambda: device.soak(Length(duration_ns=HOUR_NS), 0, USUAL))

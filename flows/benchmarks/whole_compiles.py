@@ -30,7 +30,7 @@ from stages.device.simulated import SimulatedDevice
 from stages.errors import RecipeError
 from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.spec import HardwareSpec
-from stages.package import Manifest, Package
+from stages.package import DecidedFacts, Manifest, Package
 from stages.plan.timing import plan_cycles
 from stages.recipe.graph import Graph
 from stages.recipe.kinds import Kind
@@ -80,7 +80,12 @@ def device_row(name: str, compiled: Compiled, spec: HardwareSpec) -> Row:
     estimate_ns = cycles_to_nanoseconds(spec, plan_cycles(compiled.plan, spec))
     manifest = Manifest(name, "0" * 64, spec.name, spec.version, spec.digest, "0")
     package = Package(
-        compiled.recipe, compiled.plan, compiled.weights, manifest, compiled.constants
+        compiled.recipe,
+        compiled.plan,
+        compiled.weights,
+        manifest,
+        compiled.constants,
+        decided=DecidedFacts(packings=compiled.packings),
     )
     device = SimulatedDevice(replace(spec, jitter=()))
     try:

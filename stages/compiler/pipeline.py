@@ -141,13 +141,14 @@ class Decided:
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A recipe, its plan, the weights that the plan's constants name, the constants of the graph
-    (for the export to ONNX), and what was weighed."""
+    (for the export to ONNX), what was weighed, and what the weights are made of."""
 
     recipe: Recipe
     plan: Plan
     weights: Mapping[str, Array]
     constants: Mapping[str, Array]
     weighed: tuple[Weighed, ...] = ()
+    packings: tuple[Packing, ...] = ()
 
 
 def compile_graph(
@@ -199,4 +200,6 @@ def completed(decided: Decided) -> Compiled:
     """The recipe, its plan and the packed weights."""
     draft = decided.progress.whole
     weights = pack(decided.packings, draft.constants, draft.recipe.layout)
-    return Compiled(draft.recipe, decided.plan, weights, draft.constants, draft.weighed)
+    return Compiled(
+        draft.recipe, decided.plan, weights, draft.constants, draft.weighed, decided.packings
+    )

@@ -29,6 +29,8 @@ def admit(package: Package, spec: HardwareSpec) -> None:
         RefusedPlanError: it breaks a rule.
     """
     plan = package.plan
-    violations = check_plan(plan, spec) or check_agreement(plan, package.recipe, package.weights)
+    violations = check_plan(plan, spec) or check_agreement(
+        plan, package.recipe, package.weights, package.decided.packings
+    )
     if violations:
         raise RefusedPlanError(violations)

@@ -8,7 +8,6 @@ from stages.package.package import Package, require_spec
 from stages.package.read import (
     read_code,
     read_constants,
-    read_decided,
     read_package,
     read_stored,
     read_weighed,
@@ -36,7 +35,6 @@ __all__ = [
     "plan_files",
     "read_code",
     "read_constants",
-    "read_decided",
     "read_package",
     "read_stopped",
     "read_stored",

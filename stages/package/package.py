@@ -22,10 +22,10 @@ class Package:
 
     `weights` holds an array for each of the plan's constants, by name: of the region's type and
     physical shape. `constants` are those of the recipe's graph, as it names them, for its export;
-    `read_package` leaves them on the disk (see `read_constants`). `explanation` is what the
-    compiler weighed, `decided` what can be used again for other weights; they too stay on the disk
-    (see `read_weighed`, `read_stored`). `environment` is the machine at
-    compile time; where it is None, writing looks.
+    `read_package` leaves them on the disk (see `read_constants`). `decided` is what can be used
+    again for other weights, and says what of the recipe's constants is in each of the plan's.
+    `explanation` is what the compiler weighed; it too stays on the disk (see `read_weighed`).
+    `environment` is the machine at compile time; where it is None, writing looks.
     """
 
     recipe: Recipe

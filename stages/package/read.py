@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import PackageError, RecipeError
-from stages.package.decisions import DecidedFacts, PlanFiles, StoredDecisions, read_decisions
+from stages.package.decisions import PlanFiles, StoredDecisions, read_decisions
 from stages.package.digest import file_facts, load_hashed
 from stages.package.environment import code_of
 from stages.package.explanation_file import read_explanation
@@ -47,8 +47,8 @@ def read_package(folder: Path) -> Package:
             packed: the error names it with the digest expected and the digest found.
     """
     manifest = load_manifest(folder)
-    data = {name: _load(folder, name, manifest) for name in (RECIPE, PLAN, WEIGHTS)}
-    for name in (PLAN_TEXT, CONSTANTS, EXPLANATION, DECISIONS):
+    data = {name: _load(folder, name, manifest) for name in (RECIPE, PLAN, WEIGHTS, DECISIONS)}
+    for name in (PLAN_TEXT, CONSTANTS, EXPLANATION):
         _check(folder / name, _facts(folder / name), manifest.files[name])
     weights = read_tensors(data[WEIGHTS], str(folder / WEIGHTS)).tensors
     return Package(
@@ -56,6 +56,7 @@ def read_package(folder: Path) -> Package:
         plan=decode_plan(data[PLAN].tobytes(), str(folder / PLAN)),
         weights=weights,
         manifest=manifest,
+        decided=read_decisions(data[DECISIONS].tobytes(), str(folder / DECISIONS)),
     )
 
 
@@ -97,16 +98,6 @@ def read_stored(folder: Path) -> StoredDecisions:
         weighed[len(weighed) - facts.weighed_count :],
         PlanFiles(data[PLAN_TEXT], data[PLAN]),
     )
-
-
-def read_decided(folder: Path) -> DecidedFacts:
-    """What a package's decisions came to: its instructions and jitter-free cycles among it.
-
-    Raises:
-        PackageError: as `read_package`.
-    """
-    data = _load(folder, DECISIONS, load_manifest(folder))
-    return read_decisions(data.tobytes(), str(folder / DECISIONS))
 
 
 def read_code(folder: Path) -> str:

@@ -145,7 +145,9 @@ def judge_plan(compiled: Compiled, spec: HardwareSpec) -> None:
         if not group.reason:
             raise JudgementError("fallback", f"group {group.name} is on the host without a reason")
     violations = check_plan(compiled.plan, spec)
-    violations += check_agreement(compiled.plan, compiled.recipe, compiled.weights)
+    violations += check_agreement(
+        compiled.plan, compiled.recipe, compiled.weights, compiled.packings
+    )
     if violations:
         kinds = sorted({item.rule for item in violations})
         raise JudgementError(f"rule {','.join(kinds)}", str(violations[0]))

@@ -20,7 +20,7 @@ from stages.device.functional import Machine
 from stages.device.stalls import attribute
 from stages.errors import CompileError, RecipeError
 from stages.hardware.spec import HardwareSpec
-from stages.package import Manifest, Package
+from stages.package import DecidedFacts, Manifest, Package
 from stages.plan.costs import instruction_costs
 from stages.plan.instructions import Plan
 from stages.plan.timing import run_costs
@@ -36,8 +36,8 @@ class Fate(StrEnum):
 
     REFUSED = "refused by a rule"
     HARMLESS = "changes nothing"
-    WRONG = "another program, whose numbers are wrong"
-    SLIPPED = "slipped through"
+    WRONG = "runs, and its numbers are wrong"
+    SLIPPED = "runs, and its numbers are others, if not wrong"
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,9 @@ def _fate(subject: Subject, plan: Plan) -> tuple[Fate, str]:
     compiled, spec = subject.compiled, subject.spec
     manifest = Manifest("m", "1" * 64, spec.name, spec.version, spec.digest, "0.1.0")
     try:
-        admit(Package(compiled.recipe, plan, compiled.weights, manifest), spec)
+        decided = DecidedFacts(packings=compiled.packings)
+        package = Package(compiled.recipe, plan, compiled.weights, manifest, decided=decided)
+        admit(package, spec)
     except RefusedPlanError as refused:
         return Fate.REFUSED, refused.violations[0].rule
     costs = instruction_costs(plan, spec)
@@ -126,21 +128,23 @@ def _same(outputs: dict[str, Array], others: dict[str, Array]) -> bool:
 
 
 def main(first: int, last: int, each: int, names: tuple[str, ...]) -> int:
-    """Print the fates of each kind of damage, and the rules that refused; the number slipped."""
+    """Print the fates of each kind of damage, and the rules that refused; give how many escaped."""
     fates: Counter[tuple[str, Fate]] = Counter()
     rules: Counter[str] = Counter()
     for subject in subjects(first, last, names):
         for found in mutants(subject, each):
             fates[found.mutation, found.fate] += 1
             rules[found.rule] += 1
-            if found.fate is Fate.SLIPPED:
-                print(f"{subject.seed} {subject.hardware} {found.mutation} {found.number} slipped")
+            if found.fate not in (Fate.REFUSED, Fate.HARMLESS):
+                print(f"{subject.seed} {subject.hardware} {found.mutation} {found.number}: "
+                      f"{found.fate}")  # fmt: skip
     for mutation in MUTATIONS:
         row = {str(fate): fates[mutation.__name__, fate] for fate in Fate}
         print(mutation.__name__, row, flush=True)
     print({str(fate): sum(fates[name.__name__, fate] for name in MUTATIONS) for fate in Fate})
     print(dict(rules.most_common()))
-    return sum(count for (_, fate), count in fates.items() if fate is Fate.SLIPPED)
+    escaped = (Fate.WRONG, Fate.SLIPPED)
+    return sum(count for (_, fate), count in fates.items() if fate in escaped)
 
 
 if __name__ == "__main__":

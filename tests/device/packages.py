@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stages.hardware.spec import HardwareSpec
-from stages.package import Manifest, Package
+from stages.package import DecidedFacts, Manifest, Package
 from stages.plan.instructions import Plan
+from stages.plan.packing import Whole
 from stages.recipe.decisions import Engine, Group, Recipe, Target
 from stages.recipe.graph import Graph
 from stages.tensors import Array
@@ -44,4 +45,5 @@ def package_of(
         hardware_sha256=device.digest,
         compiler_version="0.1.0",
     )
-    return Package(recipe, plan, weights, manifest)
+    packings = tuple(Whole(binding.name, binding.name) for binding in plan.constants)
+    return Package(recipe, plan, weights, manifest, decided=DecidedFacts(packings=packings))

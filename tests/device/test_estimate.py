@@ -18,7 +18,7 @@ from stages.errors import CompileError
 from stages.hardware.cost import cycles_to_nanoseconds
 from stages.hardware.load import load_spec
 from stages.hardware.spec import Cache, HardwareSpec, WeightCache
-from stages.package import Manifest, Package
+from stages.package import DecidedFacts, Manifest, Package
 from stages.plan.costs import instruction_costs
 from stages.plan.timing import plan_cycles, simulate
 from stages.recipe.onnx_import import import_model
@@ -44,7 +44,10 @@ def assert_estimate_holds(compiled: Compiled, spec: HardwareSpec) -> None:
     assert attribute(instruction_costs(plan, spec)).total_cycles == estimate
     manifest = Manifest("m", "1" * 64, spec.name, spec.version, spec.digest, "0.1.0")
     device = SimulatedDevice(replace(spec, jitter=()))
-    package = Package(compiled.recipe, plan, compiled.weights, manifest, compiled.constants)
+    decided = DecidedFacts(packings=compiled.packings)
+    package = Package(
+        compiled.recipe, plan, compiled.weights, manifest, compiled.constants, decided=decided
+    )
     device.load(package, Path())
     assert device.timeline().duration_ns == cycles_to_nanoseconds(spec, estimate)
     heat = device.measure(2, 1, 0).heat

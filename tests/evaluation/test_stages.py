@@ -18,7 +18,7 @@ from stages.evaluation.verdict import Verdict
 from stages.gate import GateLimits, accept_baseline, gate
 from stages.hardware.load import load_spec
 from stages.normalizer.sample_files import save_samples
-from stages.package import DecidedFacts, Package, write_package
+from stages.package import Package, write_package
 from stages.plan.instructions import Plan
 from stages.plan.timing import plan_cycles
 from stages.thermal_stress import Length, StressLimits, Surroundings, thermal_stress
@@ -168,8 +168,9 @@ def test_the_compilers_cycles_are_the_devices(tmp_path: Path) -> None:
     counted = plan_cycles(plan, load_spec(HARDWARE))
     package = tmp_path / "package"
     for cycles in (counted, counted + 1):
-        decided = DecidedFacts(instructions=len(plan.instructions), cycles=cycles)
-        write_package(package, replace(packed(), decided=decided))
+        made = packed()
+        decided = replace(made.decided, instructions=len(plan.instructions), cycles=cycles)
+        write_package(package, replace(made, decided=decided))
         if cycles == counted:
             benchmark(package, HARDWARE, tmp_path / "b", runs=10, warmup=0, seed=0)
             continue

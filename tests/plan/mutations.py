@@ -143,6 +143,40 @@ def exchanged_regions(plan: Plan, dice: Dice) -> Plan:
     return _exchange(plan, other_place, side, other_which, one)
 
 
+def exchanged_tiles(plan: Plan, dice: Dice) -> Plan:
+    """Two instructions that do the same exchange regions of one form."""
+    side = dice.pick(("reads", "writes"))
+    place = dice.pick(_touching(plan))
+    row = plan.instructions[place]
+    which = dice.pick(range(len(getattr(row, side))))
+    one: Region = getattr(row, side)[which]
+    like = [
+        number
+        for number, other in enumerate(plan.instructions)
+        if (other.opcode, other.kernel, other.group) == (row.opcode, row.kernel, row.group)
+        and len(getattr(other, side)) > which
+        and replace(getattr(other, side)[which], address=one.address) == one
+        and getattr(other, side)[which] != one
+    ]
+    other_place = dice.pick(like)
+    other = getattr(plan.instructions[other_place], side)[which]
+    plan = _exchange(plan, place, side, which, other)
+    return _exchange(plan, other_place, side, which, one)
+
+
+def moved_tile(plan: Plan, dice: Dice) -> Plan:
+    """A region begins one or two further on, or before, along one of its axes."""
+    place = dice.pick(_touching(plan))
+    row = plan.instructions[place]
+    side = dice.pick([word for word in ("reads", "writes") if getattr(row, word)])
+    items: tuple[Region, ...] = getattr(row, side)
+    which = dice.pick(range(len(items)))
+    step = dice.pick([stride for stride in items[which].strides if stride])
+    address = items[which].address + step * dice.pick((-2, -1, 1, 2))
+    changed = _put(items, which, replace(items[which], address=address))
+    return _with(plan, place, replace(row, **{side: changed}))  # type: ignore[arg-type]
+
+
 def _exchange(plan: Plan, place: int, side: str, which: int, region: Region) -> Plan:
     row = plan.instructions[place]
     items = _put(getattr(row, side), which, region)
@@ -382,4 +416,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     bindings,
     kernels,
     header,
+    exchanged_tiles,
+    moved_tile,
 )

@@ -16,7 +16,7 @@ from stages.device.simulated import SimulatedDevice
 from stages.device.surroundings import Surroundings
 from stages.hardware.load import load_spec
 from stages.hardware.spec import SyncMode
-from stages.package import Manifest, Package
+from stages.package import DecidedFacts, Manifest, Package
 from stages.recipe.onnx_import import import_model
 from stages.trace.chrome import chrome_trace
 from stages.trace.spans import Flow
@@ -37,7 +37,10 @@ def test_what_a_device_writes_keeps_the_rules(name: str, mode: SyncMode) -> None
         compiled = compile_graph(*import_model(model_of(seed).model), spec)
         manifest = Manifest("m", "1" * 64, spec.name, spec.version, spec.digest, "0.1.0")
         device = SimulatedDevice(spec)
-        package = Package(compiled.recipe, compiled.plan, compiled.weights, manifest)
+        decided = DecidedFacts(packings=compiled.packings)
+        package = Package(
+            compiled.recipe, compiled.plan, compiled.weights, manifest, decided=decided
+        )
         device.load(package, Path())
         samples = device.measure(runs=20, warmup=3, seed=seed)
         hot = device.soak(Length(20), seed, Surroundings(96.0 if spec.thermal.trips else None))

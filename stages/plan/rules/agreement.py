@@ -12,8 +12,11 @@ from functools import cached_property
 from itertools import islice
 
 from stages.plan.instructions import Binding, Kernel, Opcode, Plan
+from stages.plan.packing import Packing
 from stages.plan.rules import REPORTED
 from stages.plan.rules.facts import LiveBuffers
+from stages.plan.rules.placement.loading import packing_fault
+from stages.plan.rules.placement.walk import Walk
 from stages.plan.rules.violation import Finding, Findings, Violation
 from stages.plan.syntax import print_name
 from stages.recipe.decisions import Engine, Recipe
@@ -51,11 +54,12 @@ JOINS: Mapping[Kind, Kind] = {
 
 @dataclass(frozen=True)
 class Matter:
-    """What is judged: a plan, its recipe, and the data of its constants."""
+    """What is judged: a plan, its recipe, the data of its constants, and what those are made of."""
 
     plan: Plan
     recipe: Recipe
     weights: Mapping[str, Array]
+    packings: tuple[Packing, ...]
 
     @property
     def graph(self) -> Graph:
@@ -75,15 +79,21 @@ Agreement = Callable[[Matter], Findings]
 
 
 def check_agreement(
-    plan: Plan, recipe: Recipe, weights: Mapping[str, Array]
+    plan: Plan, recipe: Recipe, weights: Mapping[str, Array], packings: tuple[Packing, ...]
 ) -> tuple[Violation, ...]:
-    """Every way in which a plan isn't one of this recipe, for a plan that breaks no plan rule."""
-    matter = Matter(plan, recipe, weights)
-    return tuple(
-        Violation(agreement_name(rule), finding.message, finding.hint, finding.instruction)
-        for rule in AGREEMENTS
-        for finding in islice(rule(matter), REPORTED)
-    )
+    """Every way in which a plan isn't one of this recipe, for a plan that breaks no plan rule.
+
+    `packings` say what of the recipe's constants is in each of the plan's; a package has them.
+    """
+    matter = Matter(plan, recipe, weights, packings)
+    found: list[Violation] = []
+    for rule in AGREEMENTS:
+        if rule is placement and found:
+            break
+        name = agreement_name(rule)
+        for finding in islice(rule(matter), REPORTED):
+            found.append(Violation(name, finding.message, finding.hint, finding.instruction))
+    return tuple(found)
 
 
 def agreement_name(rule: Agreement) -> str:
@@ -116,8 +126,11 @@ def interface(matter: Matter) -> Findings:
 def constants(matter: Matter) -> Findings:
     """Every constant of the plan has data of its type and extents, and all data are loaded.
 
+    The package says of which boxes of the recipe's constants each is made.
+
     Cure: recompile.
     """
+    known = {item.name: item for item in matter.packings}
     bound = {binding.name for binding in matter.plan.constants}
     for name in matter.weights:
         if name not in bound:
@@ -125,6 +138,8 @@ def constants(matter: Matter) -> Findings:
     for binding in matter.plan.constants:
         if fault := data_fault(binding, matter.weights):
             yield _stale(fault)
+        if fault := packing_fault(binding, known.get(binding.name), matter.recipe):
+            yield _stale(f"constant %{print_name(binding.name)}: {fault}")
 
 
 def data_fault(binding: Binding, weights: Mapping[str, Array]) -> str:
@@ -145,7 +160,8 @@ def operators(matter: Matter) -> Findings:
     """Kernels compute the recipe's operators, and every value that is put into memory whole.
 
     An operator of a kernel has the kind, the operands, the results and the attributes of the
-    recipe's operator of that name; a tile has its part of a padding or of groups. A contraction or
+    recipe's operator of that name, on values of the same element types; a tile has its part of a
+    padding or of groups. A contraction or
     reduction may be computed in parts, which take names of their own, without a bias, and are then
     joined to its result. The tiles of a value that a kernel puts into memory have as many elements
     as the value, or more where they share a border. Reshapes, slices, concatenations and the like
@@ -194,6 +210,10 @@ def _difference(
         one, other = operator.attributes.get(name), original.attributes.get(name)
         if one != other:
             return f"has {name}={one!r}; in the recipe {other!r}"
+    for name in (*operator.operands, *operator.outputs):
+        if name in graph.types and kernel.types[name].dtype is not graph.types[name].dtype:
+            held, wanted = kernel.types[name].dtype, graph.types[name].dtype
+            return f"has %{print_name(name)} in {held}; in the recipe it is {wanted}"
     return ""
 
 
@@ -301,6 +321,29 @@ def values(matter: Matter) -> Findings:
             yield _stale(f"output %{print_name(binding.name)} was never put where it is taken from")
 
 
+def placement(matter: Matter) -> Findings:
+    """Every instruction reads the part of a value that its tile needs, and outputs are whole.
+
+    The program is gone through once, and of all that lies in memory it is known which elements of
+    which value they are. Inputs and constants lie where the package says; a transfer takes along
+    what it copies; what a kernel makes is the tile that its operands say. Operands of an operator
+    are parts that belong together: the same box for arithmetic, one span of a contracted axis,
+    the output channels of weights and bias, all elements that a window slides over, with padding
+    only beyond the value's edges, whole rows for softmax and reductions. Parts of a sum are joined
+    to the whole sum, each once. Slices, concatenations, splits, transposes, expansions and
+    reshapes are the elements of other values that they're made of, wherever those lie.
+
+    Every kind has its map; concatenations, splits and host calls take whole values. Where equal
+    elements stand in several places of a value, any of them will do. Not known, and taken for any
+    part of the value that is read, are a tile wholly of padding and what is computed of it alone, a
+    view whose elements don't lie at regular steps of another value, and a region in more than
+    20,000 pieces: for these `package-values` alone says that they are read where they were put.
+
+    Cure: recompile.
+    """
+    yield from Walk(matter.plan, matter.recipe, matter.packings).findings()
+
+
 _CONSTANT = ""
 """Stands for every constant: a group's constants lie packed in one buffer."""
 
@@ -339,4 +382,11 @@ def _named(names: Iterator[str] | tuple[str, ...]) -> str:
     return ", ".join(f"%{print_name(name)}" for name in names) or "none"
 
 
-AGREEMENTS: tuple[Agreement, ...] = (interface, constants, operators, groups, values)
+AGREEMENTS: tuple[Agreement, ...] = (
+    interface,
+    constants,
+    operators,
+    groups,
+    values,
+    placement,
+)

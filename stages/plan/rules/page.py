@@ -23,9 +23,9 @@ _AGREEMENT = """\
 # Package rules
 
 A legal plan may be that of another model. A package's plan is also held against its recipe and its
-weights, by the names that operators, values and constants have in all of them. What these rules
-can't see, such as two tiles of one value exchanged, shows in the numbers: `recipe validate`
-compares every output with the model's.
+weights, by the names that operators, values and constants have in all of them, and by which part
+of a value lies where; `package-placement` judges only what keeps to the other rules. The elements
+of constants aren't looked at: `recipe validate` compares every output with the model's.
 """
 
 

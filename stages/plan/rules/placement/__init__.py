@@ -1,0 +1,1 @@
+"""Which part of which value lies where: the package rule `placement`, and what it stands on."""
