@@ -26,7 +26,7 @@ from flows.project.places import find_project, hardware_path
 from models.zoo import build
 from models.zoo.ranges import fused_quantization
 from stages.hardware.load import load_spec
-from stages.package import read_decided
+from stages.package import read_package
 from stages.recipe.onnx_import import import_model
 
 MODELS = ("mobilenet_v2", "resnet50", "bert_base_seq128", "vit_base", "vit_large")
@@ -65,7 +65,7 @@ def measure(model: str, hardware: Path, folder: Path, repeats: int) -> CompileTi
     reused = [
         recipe("compile", other, *given, "--reuse", first, "--out", second) for _ in range(repeats)
     ]
-    instructions = read_decided(first).instructions
+    instructions = read_package(first).decided.instructions
     costs = statistics.median(cold), statistics.median(reused)
     return CompileTime(model, hardware.stem, operators, instructions, *costs)
 
