@@ -23,7 +23,7 @@ from flows.commands import (
     stage,
 )
 from flows.project.context import Options
-from flows.running.interrupts import comes_of_interrupt, must_not_wait
+from flows.running.interrupts import comes_of_interrupt, hear_again, must_not_wait
 from flows.terminal.outcomes import exit_code_lines, report_bug, report_error
 from flows.terminal.terminal import Terminal
 from stages.errors import Outcome, RecipeError
@@ -91,6 +91,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may be beyond the locale's reach
+    sys.unraisablehook = hear_again
     gc.set_threshold(*_COLLECT_AFTER)
     # Pydantic would read what every installed package says of itself, to find its plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import sys
 import threading
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 _HEARD = (signal.SIGINT, signal.SIGTERM)
+_AGAIN_S = 0.01
 _stoppers: list[Callable[[], None]] = []
 _forsaken = threading.Event()
 
@@ -52,6 +54,18 @@ def comes_of_interrupt(error: BaseException) -> bool:
         seen.append(behind)
         behind = behind.__cause__ or behind.__context__
     return False
+
+
+def hear_again(lost: sys.UnraisableHookArgs) -> None:
+    """A `sys.unraisablehook`: an interrupt that falls into a finaliser, or into a callback such as
+    those of Python's import locks, is dropped there; it comes again a moment later. All else is
+    told as ever."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+    again.daemon = True
+    again.start()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -58,6 +59,36 @@ def test_a_single_stage_leaves_nothing(stage: str, deep: PairPlaces, tmp_path: P
     assert code == Outcome.INTERRUPTED, err
     assert "Traceback" not in err
     assert not list(out.parent.iterdir())
+
+
+LOST = """
+import signal, sys, time
+from flows.running.interrupts import hear_again
+
+sys.unraisablehook = hear_again
+
+class Finalised:
+    def __del__(self):
+        WHAT
+
+try:
+    Finalised()
+    time.sleep(20)
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [("signal.raise_signal(signal.SIGINT)", 7), ("time.sleep = lambda _: None; 1 / 0", 0)],
+)
+def test_an_interrupt_that_a_finaliser_drops_comes_again(what: str, code: int) -> None:
+    program = LOST.replace("WHAT", what)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == code, ended.stderr
+    assert ("ZeroDivisionError" in ended.stderr) == (code == 0)
+    assert "KeyboardInterrupt" not in ended.stderr
 
 
 @pytest.mark.parametrize("after", ["normalize", "compile"])

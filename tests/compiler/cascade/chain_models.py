@@ -144,7 +144,7 @@ def chain_plans(
     for planned, where in ((layers, memory), (beside, placed)):
         plan, packings = PlanEmitter(planned, where, spec).emit()
         weights = pack(packings, planned.constants, planned.recipe.layout)
-        plans.append(Compiled(planned.recipe, plan, weights, planned.constants))
+        plans.append(Compiled(planned.recipe, plan, weights, planned.constants, packings=packings))
     return ChainPlans(case, plans[0], plans[1], cascades)
 
 
