@@ -158,11 +158,10 @@ class Holding:
             if found is not None:
                 yield found
                 continue
-            wide = _widest(asked)
-            if wide is None:
+            wide, taken = self._first_part(place, asked)
+            if not taken:
                 continue
             count, step = asked[wide]
-            taken = self._fitting(place, asked, wide)
             moved = (*begins[:wide], begins[wide] + taken, *begins[wide + 1 :])
             rest = [*counts[:wide], count - taken, *counts[wide + 1 :]]
             todo.append((place + taken * step, moved, rest))
@@ -179,11 +178,28 @@ class Holding:
                 return _found(begins, held, found)
         return None
 
-    def _fitting(self, address: int, asked: list[Step], wide: int) -> int:
-        """How many along the widest axis are of the fragment at an address; at least 1."""
-        count, step = asked[wide]
+    def _first_part(self, address: int, asked: list[Step]) -> tuple[int, int]:
+        """The axis to cut and how many of it are the first part: the widest axis along which so
+        many are of one fragment, else the widest, after the first of it; 0 for one element."""
+        axes = [axis for axis, (count, _) in enumerate(asked) if count > 1]
+        if not axes:
+            return 0, 0
+        axes.sort(key=lambda axis: -asked[axis][1])
+        count, step = asked[axes[0]]
         if step == 0:  # one element again and again, and it isn't known
-            return count - 1
+            return axes[0], count - 1
+        for axis in axes:
+            taken = self._fitting(address, asked, axis)
+            if taken:
+                return axis, taken
+        return axes[0], 1
+
+    def _fitting(self, address: int, asked: list[Step], wide: int) -> int:
+        """How many along an axis are of the fragment at an address, all of the others; 0 where
+        that isn't more than one."""
+        count, step = asked[wide]
+        if step == 0:
+            return 0
         inner = sum((many - 1) * by for axis, (many, by) in enumerate(asked) if axis != wide)
         for held in self.between(address, address + 1):
             places = coordinates(held, address)
@@ -198,13 +214,7 @@ class Holding:
                 tried = [*asked[:wide], (many, step), *asked[wide + 1 :]]
                 if 1 < many < count and locate(held, address, tried) is not None:
                     return many
-        return 1
-
-
-def _widest(asked: Sequence[Step]) -> int | None:
-    """The axis of the widest step; None where there is one element."""
-    axes = [axis for axis, (count, _) in enumerate(asked) if count > 1]
-    return max(axes, key=lambda axis: asked[axis][1], default=None)
+        return 0
 
 
 def _found(begins: tuple[int, ...], held: Fragment, found: tuple[int, list[list[Axis]]]) -> Found:
