@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
-from stages.plan.instructions import Buffer, Plan
+from stages.plan.instructions import Binding, Buffer, Plan
 from stages.plan.rules.addresses import bindings
 from stages.plan.rules.facts import (
     NO_BUFFER,
@@ -97,12 +97,8 @@ def _nearest(plan: Plan, memory: str, address: int) -> str:
 def _live_bindings(facts: Facts) -> Findings:
     plan = facts.plan
     end = len(plan.instructions)
-    for word, binding in bindings(plan):
+    for word, binding, number in _held_bindings(facts):
         item = binding.region
-        if malformed(item, facts.memories) or not item.size_bytes or not facts.in_bounds(item):
-            continue
-        instant = max(end - 1, 0) if word == "output" else 0
-        number = find_buffers(plan, [item], [instant], [item.stop_address])[0]
         said = f"{word} %{print_name(binding.name)} at {say_region(item)}"
         if number == NO_BUFFER:
             edge = "the last instruction" if word == "output" else "the first instruction"
@@ -117,6 +113,28 @@ def _live_bindings(facts: Facts) -> Findings:
                     f"{holder.lifetime}, live over [{holder.start}, {holder.stop})",
                     "constants need lifetime `weights`, as long as the program",
                 )
+
+
+def _held_bindings(facts: Facts) -> Iterator[tuple[str, Binding, int]]:
+    """Bindings that keep to the rules before, each with the buffer that holds it: outputs at the
+    last instruction, all others at the first."""
+    judged = [
+        (word, binding)
+        for word, binding in bindings(facts.plan)
+        if not malformed(binding.region, facts.memories)
+        and binding.region.size_bytes
+        and facts.in_bounds(binding.region)
+    ]
+    judged.sort(key=lambda item: item[0] == "output")
+    last = max(len(facts.plan.instructions) - 1, 0)
+    numbers = find_buffers(
+        facts.plan,
+        [binding.region for _, binding in judged],
+        [last if word == "output" else 0 for word, _ in judged],
+        [binding.region.stop_address for _, binding in judged],
+    )
+    for (word, binding), number in zip(judged, numbers, strict=True):
+        yield word, binding, number
 
 
 def overlap(facts: Facts) -> Findings:
