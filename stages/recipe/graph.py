@@ -29,6 +29,15 @@ class Operator:
         """The operands that are present."""
         return tuple([name for name in self.inputs if name])
 
+    def form(self, numbers: Mapping[str, int]) -> tuple[object, ...]:
+        """What it does, its name left out and its values by their numbers."""
+        return (
+            self.kind,
+            tuple(numbers[value] for value in self.inputs),
+            tuple(numbers[value] for value in self.outputs),
+            tuple(sorted(self.attributes.items())),
+        )
+
     def integers(self, attribute: str) -> tuple[int, ...]:
         """An attribute that is a list of integers.
 

@@ -101,13 +101,18 @@ def damaged_region(region: Region, dice: Dice) -> Region:
 
 def regions(plan: Plan, dice: Dice) -> Plan:
     """One region of an instruction."""
+    place, side, which, item = _picked_region(plan, dice)
+    return _exchange(plan, place, side, which, damaged_region(item, dice))
+
+
+def _picked_region(plan: Plan, dice: Dice) -> tuple[int, str, int, Region]:
+    """An instruction's number, the word for a side of it, and a region's place there and itself."""
     place = dice.pick(_touching(plan))
     row = plan.instructions[place]
     side = dice.pick([word for word in ("reads", "writes") if getattr(row, word)])
     items: tuple[Region, ...] = getattr(row, side)
     which = dice.pick(range(len(items)))
-    changed = _put(items, which, damaged_region(items[which], dice))
-    return _with(plan, place, replace(row, **{side: changed}))  # type: ignore[arg-type]
+    return place, side, which, items[which]
 
 
 def both_sides(plan: Plan, dice: Dice) -> Plan:
@@ -166,15 +171,10 @@ def exchanged_tiles(plan: Plan, dice: Dice) -> Plan:
 
 def moved_tile(plan: Plan, dice: Dice) -> Plan:
     """A region begins one or two further on, or before, along one of its axes."""
-    place = dice.pick(_touching(plan))
-    row = plan.instructions[place]
-    side = dice.pick([word for word in ("reads", "writes") if getattr(row, word)])
-    items: tuple[Region, ...] = getattr(row, side)
-    which = dice.pick(range(len(items)))
-    step = dice.pick([stride for stride in items[which].strides if stride])
-    address = items[which].address + step * dice.pick((-2, -1, 1, 2))
-    changed = _put(items, which, replace(items[which], address=address))
-    return _with(plan, place, replace(row, **{side: changed}))  # type: ignore[arg-type]
+    place, side, which, item = _picked_region(plan, dice)
+    step = dice.pick([stride for stride in item.strides if stride])
+    address = item.address + step * dice.pick((-2, -1, 1, 2))
+    return _exchange(plan, place, side, which, replace(item, address=address))
 
 
 def _exchange(plan: Plan, place: int, side: str, which: int, region: Region) -> Plan:

@@ -80,15 +80,7 @@ def _kernel(kernel: Kernel) -> object:
     for operator in kernel.operators:
         names += [*operator.inputs, *operator.outputs]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    operators = tuple(
-        (
-            operator.kind,
-            tuple(numbers[value] for value in operator.inputs),
-            tuple(numbers[value] for value in operator.outputs),
-            tuple(sorted(operator.attributes.items())),
-        )
-        for operator in kernel.operators
-    )
+    operators = tuple(operator.form(numbers) for operator in kernel.operators)
     types = tuple(kernel.types.get(name) for name in numbers)
     ends = len(kernel.parameters), len(kernel.results)
     return operators, types, ends

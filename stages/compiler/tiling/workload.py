@@ -271,15 +271,7 @@ def work_signature(work: Workload) -> object:
     for member in work.members:
         for value in (*member.inputs, *member.outputs):
             numbers.setdefault(value, len(numbers))
-    operators = tuple(
-        (
-            member.kind,
-            tuple(numbers[value] for value in member.inputs),
-            tuple(numbers[value] for value in member.outputs),
-            tuple(sorted(member.attributes.items())),
-        )
-        for member in work.members
-    )
+    operators = tuple(member.form(numbers) for member in work.members)
     facts = tuple(
         (str(work.types[value]), work.layout(value), value in work.constants)
         for value in numbers
