@@ -8,6 +8,7 @@ together. Both are emitted, and the device's own timing says which is better.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stages.compiler.cascade.strategy import Trial
@@ -15,7 +16,8 @@ from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Assignment, Memory
-from stages.compiler.schedule.reorder import Order
+from stages.compiler.schedule.reorder import WAYS, Order, Way
+from stages.compiler.woven_tiles import tried_in_place
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.costs import Role, instruction_costs, submission_cycles
@@ -82,7 +84,9 @@ def engines_take_turns(planned: Planned, spec: HardwareSpec) -> bool:
 def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Planned:
     """The plan as it is, or woven where that is faster."""
     try:
-        woven = emitted(*assignment.streaming().run(), spec, Order.WOVEN)
+        streamed = assignment.streaming()
+        solved = tried_in_place(streamed.run(), streamed, spec)
+        woven = emitted(solved.draft, solved.memory, spec, Order.WOVEN, solved.ways)
     except DoesNotFitError:
         return planned
     chosen = _WOVEN if woven.cycles < planned.cycles else _BY_GROUPS
@@ -100,7 +104,13 @@ def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Plan
     return replace(best, draft=best.draft.with_weighed([weighed]))
 
 
-def emitted(draft: Draft, memory: Memory, spec: HardwareSpec, order: Order) -> Planned:
+def emitted(
+    draft: Draft,
+    memory: Memory,
+    spec: HardwareSpec,
+    order: Order,
+    ways: Sequence[Way] = WAYS,
+) -> Planned:
     """The plan of a draft with its memory."""
-    plan, packings = PlanEmitter(draft, memory, spec, order).emit()
+    plan, packings = PlanEmitter(draft, memory, spec, order, ways).emit()
     return Planned(draft, memory, plan, packings, plan_cycles(plan, spec))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.stripes import Striped
@@ -177,8 +177,7 @@ class Assignment:
         search = self._searched(number, resident)
         key = (id(search), tile)
         if key not in self.needs:
-            alignment = placement_alignment(self.spec.sram)
-            self.needs[key] = slot_needs(search.work, tile, search.resident, alignment)
+            self.needs[key] = slot_needs(search.work, tile, search.resident, self.spec)
         return renamed_needs(self.needs[key], self.works[number])
 
     def _search(self, number: int, resident: frozenset[str], budget: int | None) -> Priced | None:
@@ -189,6 +188,30 @@ class Assignment:
         if key not in self.memo:
             self.memo[key] = search.smallest() if budget is None else search.cheapest(budget, parts)
         return self.memo[key]
+
+    def row_blocks(self, number: int, most: int, dearer: float) -> list[Priced]:
+        """Tiles of a group that cut its rows into one block to `most`, all operands in the DDR; see
+        `Search.by_row_blocks`."""
+        search = self._searched(number, frozenset())
+        return search.by_row_blocks(self._capacity(), most, dearer)
+
+    def retiled(
+        self, solved: tuple[Draft, Memory], numbers: Sequence[int], priced: Priced
+    ) -> tuple[Draft, Memory] | None:
+        """A solution without residents with another tile for some groups; None where its slots find
+        no room side by side."""
+        draft, memory = solved
+        groups, slots, cycles = list(draft.recipe.groups), dict(memory.slots), dict(memory.cycles)
+        for number in numbers:
+            needs = self._needs(number, frozenset(), priced.tile)
+            placed = place_slots(needs, self._sram(), number)
+            if placed is None:
+                return None
+            groups[number] = replace(groups[number], tile=priced.tile)
+            slots[groups[number].name] = placed
+            cycles[number] = priced.cycles
+        recipe = replace(draft.recipe, groups=tuple(groups))
+        return replace(draft, recipe=recipe), replace(memory, slots=slots, cycles=cycles)
 
     def _try(
         self,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from stages.compiler.memory.offsets import Arena, largest_first
 from stages.compiler.memory.slots import Needed, SlotNeeds, Slots
+from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.search import (
     accumulator_bytes,
     exact_slots,
@@ -14,6 +15,7 @@ from stages.compiler.tiling.search import (
 )
 from stages.compiler.tiling.streams import dependencies, steps, streams
 from stages.compiler.tiling.workload import Workload
+from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
 
 
@@ -27,13 +29,16 @@ def place_slots(needs: SlotNeeds, arena: Arena, number: int) -> Slots | None:
     return needs.slots({item.request.name: item for item in placed})
 
 
-def slot_needs(work: Workload, tile: Tile, resident: frozenset[str], alignment: int) -> SlotNeeds:
+def slot_needs(
+    work: Workload, tile: Tile, resident: frozenset[str], spec: HardwareSpec
+) -> SlotNeeds:
     """The slots that a group's tiles need."""
+    alignment = placement_alignment(spec.sram)
     moved = streams(work, dependencies(work), resident)
     boxes = (work.boxes(step.box, step.reduction) for step in steps(work, tile))
     sizes, result_bytes = exact_slots(work, boxes, moved, alignment)
     loaded = tuple(
-        (stream, Needed(sizes[stream], stream_slots(work, tile, stream))) for stream in moved
+        (stream, Needed(sizes[stream], stream_slots(work, tile, stream, spec))) for stream in moved
     )
     result = accumulator = Needed()
     if work.result not in resident:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
+from stages.compiler.schedule.anchors import anchored
 from stages.compiler.schedule.clock import Clock, clock_of
-from stages.compiler.schedule.compact import compacted
+from stages.compiler.schedule.compact import compacted, ended
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
 from stages.compiler.schedule.forwarding import forwarded
 from stages.compiler.schedule.layer_by_layer import layer_by_layer
@@ -18,9 +19,8 @@ from stages.compiler.schedule.weave import Freedom, woven_order
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
 
-_ROOMS = (7, 6, 5)
-"""Tenths of the SRAM that slots of a woven program may take at once so that loads are saved; what
-is left is for loads ahead of time, and for gaps. The next is tried where one finds no room."""
+_LARGE_TENTHS = 4
+"""A slot of as many tenths of the SRAM, or more, gets its address before all others."""
 _TRIES = 8
 """Schedules that are begun before all slots are pinned, at most."""
 
@@ -32,6 +32,19 @@ class Order(Enum):
     LAYERS = "layers"
     GROUPS = "groups"
     WOVEN = "woven"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to weave: what may change places, and how many tenths of the SRAM slots may take at
+    once so that loads are saved; what is left is for loads ahead of time, and for gaps."""
+
+    freedom: Freedom
+    tenths: int
+
+
+WAYS = tuple(Way(freedom, tenths) for tenths in (7, 6, 5) for freedom in Freedom)
+"""The ways to weave, the one that saves most first; the next is tried where one finds no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +71,43 @@ def scheduled(
     queues: Sequence[str],
     spec: HardwareSpec,
     order: Order = Order.GROUPS,
+    ways: Sequence[Way] = WAYS,
 ) -> Scheduled:
-    """The program in the order of a list schedule.
+    """The program in the order of a list schedule, woven in the first of the ways that finds room.
 
     Where free bytes lie so scattered that a buffer finds no place, the slots of its stretch of the
     program are pinned to the addresses that they were emitted with, which are known to fit.
     """
     written = program.written
-    instructions = [item.instruction for item in written]
-    clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
+    clock = _clock(program, constants, queues, spec)
     if order is Order.WOVEN:
-        best = _woven(written, clock, spec)
+        best = _woven(written, clock, spec, ways)
     else:
         best = _plain(written, clock, spec, order)
     ordering = compacted(best.found, best.ordering, best.clock, spec)
     return _rewritten(best.written, best.found, ordering)
+
+
+def woven_cycles(
+    program: Program,
+    constants: Sequence[Binding],
+    queues: Sequence[str],
+    spec: HardwareSpec,
+    ways: Sequence[Way],
+) -> list[int | None]:
+    """For each way, when the last instruction of a program ends that is woven so; None where that
+    finds no room. Buffers aren't moved together."""
+    clock = _clock(program, constants, queues, spec)
+    weaver = _Weaver(program.written, clock, spec)
+    found = [weaver.woven(way) for way in ways]
+    return [None if item is None else ended(item.ordering, item.clock) for item in found]
+
+
+def _clock(
+    program: Program, constants: Sequence[Binding], queues: Sequence[str], spec: HardwareSpec
+) -> Clock:
+    instructions = [item.instruction for item in program.written]
+    return clock_of(instructions, program.kernels.kernels, constants, queues, spec)
 
 
 def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Order) -> _Program:
@@ -84,24 +119,59 @@ def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Orde
     return _Program(written, found, clock, _ordered(written, found, clock, spec))
 
 
-def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> _Program:
-    """The program with its groups woven together, in the first way that finds room: where the
-    SRAM saves many loads and where it saves fewer; as it is where none does."""
-    every = dependencies(written, Reach.ALL)
-    orders = [woven_order(written, every, clock, freedom) for freedom in Freedom]
-    for tenths in _ROOMS:
-        for order in orders:
-            short = forwarded(written, every, order, spec.sram.usable_bytes * tenths // 10)
-            program = relaunched(short.written, short.order)
-            found = permuted(short.found, short.order)
-            ours = reordered(clock, [short.kept[number] for number in short.order], program)
-            try:
-                ordering = Scheduler(found, ours.fresh(), spec, frozenset(), Packing.SORTED).run()
-            except Stuck:
-                continue
-            return _Program(program, found, ours, ordering)
-    plain = permuted(every, range(len(written)))
+def _woven(
+    written: list[Written], clock: Clock, spec: HardwareSpec, ways: Sequence[Way]
+) -> _Program:
+    """The program with its groups woven together, in the first way that finds room; as it is where
+    none does."""
+    weaver = _Weaver(written, clock, spec)
+    for way in ways:
+        found = weaver.woven(way)
+        if found is not None:
+            return found
+    plain = permuted(weaver.every, range(len(written)))
     return _Program(written, plain, clock, _ordered(written, plain, clock, spec))
+
+
+@dataclass(slots=True)
+class _Weaver:
+    """Weaves one program in several ways. `every` are all its dependencies."""
+
+    written: list[Written]
+    clock: Clock
+    spec: HardwareSpec
+    every: Dependencies = field(init=False)
+    orders: dict[Freedom, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.every = dependencies(self.written, Reach.ALL)
+
+    def woven(self, way: Way) -> _Program | None:
+        """The program woven in a way; None where that finds no room."""
+        order = self._order(way.freedom)
+        room = self.spec.sram.usable_bytes * way.tenths // 10
+        short = forwarded(self.written, self.every, order, room)
+        program = relaunched(short.written, short.order)
+        clock = reordered(self.clock, [short.kept[number] for number in short.order], program)
+        fixed = anchored(permuted(short.found, short.order), self.spec, self._large_bytes())
+        if fixed is None:
+            return None
+        found, pinned = fixed
+        try:
+            scheduler = Scheduler(found, clock.fresh(), self.spec, pinned, Packing.SORTED)
+            return _Program(program, found, clock, scheduler.run())
+        except Stuck:
+            return None
+
+    def _order(self, freedom: Freedom) -> list[int]:
+        if freedom not in self.orders:
+            self.orders[freedom] = woven_order(
+                self.written, self.every, self.clock, freedom, self._large_bytes()
+            )
+        return self.orders[freedom]
+
+    def _large_bytes(self) -> int:
+        return self.spec.sram.usable_bytes * _LARGE_TENTHS // 10
 
 
 def _ordered(

@@ -38,14 +38,20 @@ class Freedom(Enum):
 
 
 def woven_order(
-    written: Sequence[Written], found: Dependencies, clock: Clock, freedom: Freedom
+    written: Sequence[Written],
+    found: Dependencies,
+    clock: Clock,
+    freedom: Freedom,
+    large_bytes: int,
 ) -> list[int]:
     """The numbers of a program's instructions in a better order that keeps all dependencies, of
-    which `found` holds every one."""
+    which `found` holds every one. Slots of `large_bytes` or more are filled one after the
+    other."""
     after = [list(items) for items in found.predecessors]
     if freedom is Freedom.GROUPS:
         _chain(written, clock, after)
     _chain_sums(found, after)
+    _chain_large(found, after, large_bytes)
     before = _turned(after)
     lengths = _lengths(written, clock)
     rank = list(range(0, -len(lengths), -1))
@@ -79,6 +85,26 @@ def _chain_sums(found: Dependencies, after: list[list[int]]) -> None:
             if use.place.name in last:
                 after[use.writers[0]].append(last[use.place.name])
             last[use.place.name] = use.writers[-1]
+
+
+def _chain_large(found: Dependencies, after: list[list[int]], large_bytes: int) -> None:
+    """Let all that read a large slot be done before it is filled anew: two of them at a time leave
+    no room for anything else."""
+    large = {
+        number
+        for number, use in enumerate(found.buffers)
+        if use.is_slot and use.size_bytes >= large_bytes
+    }
+    touching: dict[int, list[int]] = {number: [] for number in sorted(large)}
+    for number, buffers in enumerate(found.buffers_of):
+        for buffer in large.intersection(buffers):
+            touching[buffer].append(number)
+    last: dict[str, list[int]] = {}
+    for buffer, numbers in touching.items():
+        use = found.buffers[buffer]
+        for writer in use.writers:
+            after[writer].extend(last.get(use.place.name, ()))
+        last[use.place.name] = [number for number in numbers if number not in use.writers]
 
 
 def _turned(after: Edges) -> list[list[int]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.candidates import extents_of, orders_of, reductions_of
@@ -25,6 +26,9 @@ from stages.recipe.kinds import Kind
 from stages.tensors import DType
 
 _MOST_STEPS = 32  # times as many as the fewest that fit
+_LARGE = 4
+"""An operand's part of more than one part in so many of the SRAM is large."""
+_MANY_USES = 8
 _SUM_BYTES = DType.F32.size_bytes
 
 
@@ -127,7 +131,7 @@ class Catalogue:
     @cached_property
     def slots(self) -> list[Columns]:
         """How many slots each row has for each stream."""
-        return [slots_of(self.work, self.table, item.axes) for item in self.streams]
+        return [slots_of(self.work, self.table, item, self.spec) for item in self.streams]
 
     @cached_property
     def computed(self) -> Columns:
@@ -214,22 +218,41 @@ def slots_bytes(
     for stream in moved:
         for value in stream.values:
             size = _align(value_bytes(work, table, value), alignment)
-            total += slots_of(work, table, stream.axes) * size
+            total += slots_of(work, table, stream, spec) * size
     result = _align(value_bytes(work, table, work.result), alignment)
     total += result_slots(work, table) * result
     return total
 
 
-def slots_of(work: Workload, table: ExtentTable, axes: frozenset[int]) -> Columns:
-    """Slots of a stream that changes along these axes: two where it is loaded more than once. Of
-    what changes only from sum to sum, while each is made in several steps, there is time to load
-    the next part in the place of the last one."""
+def slots_of(work: Workload, table: ExtentTable, stream: Stream, spec: HardwareSpec) -> Columns:
+    """Slots of a stream: two where it is loaded more than once. Of what changes only from sum to
+    sum, while each is made in several steps, there is time to load the next part in the place of
+    the last one; and of a large operand that stays for many steps a second part would take the
+    room of all that changes meanwhile."""
     counts, chunks = table.counts(work), table.chunks(work)
     cut = np.zeros(len(table.reduction), dtype=np.bool_)
-    for axis in sorted(axes - {REDUCTION}):
+    for axis in sorted(stream.axes - {REDUCTION}):
         cut |= counts[:, axis] > 1
-    cut = (cut | (chunks > 1)) if REDUCTION in axes else (cut & (chunks == 1))
+    cut = (cut | (chunks > 1)) if REDUCTION in stream.axes else (cut & (chunks == 1))
+    cut &= ~_stays_long(work, table, stream, spec)
     found: Columns = np.where(cut, 2, 1).astype(np.int64)
+    return found
+
+
+def _stays_long(
+    work: Workload, table: ExtentTable, stream: Stream, spec: HardwareSpec
+) -> NDArray[np.bool_]:
+    """Rows in which a stream's part is large and is used in many steps."""
+    if stream.is_constant:
+        return np.zeros(len(table.reduction), dtype=np.bool_)
+    counts = table.counts(work)
+    uses = np.ones(len(table.reduction), dtype=np.int64)
+    for axis in range(counts.shape[1]):
+        if axis not in stream.axes:
+            uses *= counts[:, axis]
+    size = value_bytes(work, table, stream.values[0])
+    is_large = size * _LARGE > spec.sram.usable_bytes
+    found: NDArray[np.bool_] = is_large & (uses >= _MANY_USES) & (table.chunks(work) == 1)
     return found
 
 

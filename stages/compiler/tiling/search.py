@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from stages.compiler.tiling.catalogue import Catalogue, result_slots, slots_of
-from stages.compiler.tiling.extent_table import Columns, ExtentTable
+from stages.compiler.tiling.extent_table import Columns, ExtentTable, extent_table
 from stages.compiler.tiling.streams import Stream, align, box_bytes, stream_bytes
 from stages.compiler.tiling.tile_prices import TilePrices
 from stages.compiler.tiling.workload import Boxes, Workload
@@ -86,6 +86,25 @@ class Search:
         few: Columns = rows[self.catalogue.table.extents[rows, 1] <= -(-shape[1] // parts)]
         return few if len(few) else rows
 
+    def by_row_blocks(self, budget_bytes: int, most: int, dearer: float) -> list[Priced]:
+        """For each number of blocks up to `most` that the rows of a matrix are cut into, the
+        cheapest tile whose slots fit the budget, where it isn't more than `dearer` times as dear as
+        the cheapest of all."""
+        fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
+        if not len(fits) or self.work.result_type.rank < 2:
+            return []
+        cycles = self.cycles[:, fits]
+        blocks = self.catalogue.counts[fits, -2]
+        found = []
+        for number in range(1, most + 1):
+            mine = np.flatnonzero(blocks == number)
+            if not len(mine):
+                continue
+            order, place = np.unravel_index(np.argmin(cycles[:, mine]), (len(cycles), len(mine)))
+            if cycles[order, mine[place]] <= cycles.min() * dearer:
+                found.append(self._priced(int(order), int(fits[mine[place]])))
+        return found
+
     def rivals(self, budget_bytes: int, chosen: Priced, count: int) -> list[Priced]:
         """The cheapest tiles besides the chosen one whose slots fit the budget, in order."""
         fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
@@ -152,13 +171,19 @@ class Search:
             storing_port = found.tiles * found.result.port
         by_order = []
         for order in found.orders:
-            loading = port = first = np.zeros(len(compute), dtype=np.int64)
-            for stream, moved in zip(found.streams, found.loaded, strict=True):
+            loading = port = first = bare = np.zeros(len(compute), dtype=np.int64)
+            moving_streams = zip(found.streams, found.loaded, found.slots, strict=True)
+            for stream, moved, slots in moving_streams:
                 if self._stays(stream):
                     continue
                 count = found.loads(stream, order)
                 loading = loading + count * moved.channel
                 port = port + count * moved.port
+                # Nothing is loaded in the place of what is still read.
+                bare = (
+                    bare
+                    + np.where((slots == 1) & (found.chunks == 1), count - 1, 0) * moved.channel
+                )
                 if stream.is_constant:
                     # It is loaded beforehand, as far as there is room beside the neighbours.
                     first = first + 2 * moved.channel * moved.slot_bytes // spec.sram.usable_bytes
@@ -172,7 +197,7 @@ class Search:
             else:
                 moving = loading + storing
             longer, shorter = np.maximum(compute, moving), np.minimum(compute, moving)
-            by_order.append(longer + shorter // _HIDDEN + (ramp + first) // 2)
+            by_order.append(longer + shorter // _HIDDEN + (ramp + first) // 2 + bare)
         return np.array(by_order, dtype=np.int64)
 
     @cached_property
@@ -245,9 +270,10 @@ def exact_slots(
     return sizes, result_bytes
 
 
-def stream_slots(work: Workload, tile: Tile, stream: Stream) -> int:
+def stream_slots(work: Workload, tile: Tile, stream: Stream, spec: HardwareSpec) -> int:
     """How many slots a stream has in a tiled group."""
-    return int(slots_of(work, _row_of(work, tile), stream.axes)[0])
+    table = extent_table(work, [(tile.extents, tile.reduction)])
+    return int(slots_of(work, table, stream, spec)[0])
 
 
 def tile_result_slots(work: Workload, tile: Tile) -> int:

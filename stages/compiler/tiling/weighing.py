@@ -20,15 +20,17 @@ def weighed_tile(search: Search, budget_bytes: int, chosen: Priced) -> Weighed:
         work.group.name,
         "tile",
         tuple(
-            Alternative(_name(item.tile), item.cycles, f"{item.steps} steps, {item.sram_bytes} B")
+            Alternative(
+                tile_name(item.tile), item.cycles, f"{item.steps} steps, {item.sram_bytes} B"
+            )
             for item in alternatives
         ),
-        _name(chosen.tile),
+        tile_name(chosen.tile),
         _bound(work, chosen, rivals, spec),
     )
 
 
-def _name(tile: Tile) -> str:
+def tile_name(tile: Tile) -> str:
     """A tile in few characters: extents, reduction and order as the recipe prints them."""
     extents = ",".join(map(str, tile.extents))
     order = ",".join(map(str, tile.order))
