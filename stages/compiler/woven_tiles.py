@@ -19,9 +19,9 @@ from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.periods import longest_period
 from stages.compiler.schedule.reorder import WAYS, Way
-from stages.compiler.tiling.search import Priced
 from stages.compiler.tiling.weighing import tile_name
 from stages.hardware.spec import HardwareSpec
+from stages.recipe.decisions import Tile
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.kinds import Kind
 
@@ -29,7 +29,7 @@ _STRETCH = 1.5
 """Periods that are timed: one is short of what overlaps at its ends."""
 _MOST_BLOCKS = 3
 """Row blocks that are tried, at most."""
-_DEARER = 1.3
+_DEARER = 2.0
 """Tiles that are this much dearer by themselves aren't tried."""
 _LEAST_SHARE = 0.02
 """Of a period's cycles: kinds of groups below aren't tried."""
@@ -74,7 +74,7 @@ class _Trials:
     spec: HardwareSpec
     stretch: tuple[int, int]
     best: Solved
-    cycles: int = 0
+    cycles: int | None = None
     ways: tuple[Way, ...] = WAYS
     examples: dict[object, Example] = field(default_factory=dict)
     weighed: list[Weighed] = field(default_factory=list)
@@ -82,18 +82,20 @@ class _Trials:
     def run(self, period: int) -> Woven:
         """Try each kind of group of a period, the largest first."""
         self._rank()
-        for number in self._worth_trying(period):
-            self._try(number)
-        if self.weighed:
+        if self.cycles is not None:
+            for number in self._worth_trying(period):
+                self._try(number)
             self._rank()
         draft, memory = self.best
         return Woven(draft.with_weighed(self.weighed), memory, self.ways)
 
     def _rank(self) -> None:
-        """Put the ways in order, the fastest first."""
+        """Put the ways in order, the fastest first, those that find no room last."""
         times = self._timed(self.best, WAYS)
-        ranked = sorted(zip(times, WAYS, strict=True), key=lambda item: item[0] or inf)
-        self.cycles = ranked[0][0] or 0
+        ranked = sorted(
+            zip(times, WAYS, strict=True), key=lambda item: inf if item[0] is None else item[0]
+        )
+        self.cycles = ranked[0][0]
         self.ways = tuple(way for _, way in ranked)
 
     def _worth_trying(self, period: int) -> list[int]:
@@ -121,42 +123,33 @@ class _Trials:
         return self.assignment.works[number].first.group.name
 
     def _try(self, number: int) -> None:
+        """Try the row blocks of one kind of group."""
+        assert self.cycles is not None
         group = self.best[0].recipe.groups[number]
         assert group.tile is not None
-        others = [
-            priced
-            for priced in self.assignment.row_blocks(number, _MOST_BLOCKS, _DEARER)
-            if priced.tile != group.tile
-        ]
         kind = self._kind(number)
         alike = [other for other in self.assignment.works if self._kind(other) == kind]
         told = [Alternative(tile_name(group.tile), self.cycles, "the cheapest by itself")]
-        chosen = tile_name(group.tile)
-        for priced in others:
-            solved = self._with(alike, priced)
-            if solved is None:
+        chosen = group.tile
+        for priced in self.assignment.row_blocks(number, group.tile, _MOST_BLOCKS, _DEARER):
+            if priced.tile == group.tile:
                 continue
-            (cycles,) = self._timed(solved, self.ways[:1])
-            told.append(Alternative(tile_name(priced.tile), cycles, f"{priced.steps} steps"))
-            if cycles is not None and cycles < self.cycles * _GAIN:
-                self.best, self.cycles, chosen = solved, cycles, tile_name(priced.tile)
+            solved = self.assignment.retiled(self.best, alike, priced)
+            cycles = None if solved is None else self._timed(solved, self.ways[:1])[0]
+            remark = "no room beside its neighbours" if cycles is None else f"{priced.steps} steps"
+            told.append(Alternative(tile_name(priced.tile), cycles, remark))
+            if solved is not None and cycles is not None and cycles < self.cycles * _GAIN:
+                self.best, self.cycles, chosen = solved, cycles, priced.tile
         if len(told) > 1:
-            self.weighed += [
-                Weighed(
-                    self.best[0].recipe.groups[other].name,
-                    "tile in place",
-                    tuple(told),
-                    chosen,
-                    "cycles of a stretch of the program, woven with each of them",
-                )
-                for other in alike
-            ]
-
-    def _with(self, alike: Sequence[int], priced: Priced) -> Solved | None:
-        """The best solution with another tile for groups that are alike."""
-        return self.assignment.retiled(self.best, alike, priced)
+            names = [self.best[0].recipe.groups[other].name for other in alike]
+            self.weighed += [_weighed(name, told, chosen) for name in names]
 
     def _timed(self, solved: Solved, ways: Sequence[Way]) -> list[int | None]:
         emitter = PlanEmitter(*solved, self.spec, examples=self.examples)
         emitter.write_segment(*self.stretch)
         return emitter.woven_cycles(ways)
+
+
+def _weighed(group: str, told: Sequence[Alternative], chosen: Tile) -> Weighed:
+    bound = "cycles of a stretch of the program, woven with each of them"
+    return Weighed(group, "tile in place", tuple(told), tile_name(chosen), bound)

@@ -189,11 +189,11 @@ class Assignment:
             self.memo[key] = search.smallest() if budget is None else search.cheapest(budget, parts)
         return self.memo[key]
 
-    def row_blocks(self, number: int, most: int, dearer: float) -> list[Priced]:
-        """Tiles of a group that cut its rows into one block to `most`, all operands in the DDR; see
-        `Search.by_row_blocks`."""
-        search = self._searched(number, frozenset())
-        return search.by_row_blocks(self._capacity(), most, dearer)
+    def row_blocks(self, number: int, tile: Tile, most: int, dearer: float) -> list[Priced]:
+        """Tiles of a group that need no more slots than `tile` does and cut its rows into one block
+        to `most`, all operands in the DDR; see `Search.by_row_blocks`."""
+        budget = self._needs(number, frozenset(), tile).total_bytes
+        return self._searched(number, frozenset()).by_row_blocks(budget, most, dearer)
 
     def retiled(
         self, solved: tuple[Draft, Memory], numbers: Sequence[int], priced: Priced

@@ -38,6 +38,12 @@ class SlotNeeds:
     result: Needed = Needed()
     accumulator: Needed = Needed()
 
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all slots."""
+        kinds = (*(needed for _, needed in self.streams), self.result, self.accumulator)
+        return sum(needed.size_bytes * needed.count for needed in kinds)
+
     def requests(self, start: int, stop: int, from_top: bool) -> list[Request]:
         """All of them, live over the groups `[start, stop)`."""
         labelled = [

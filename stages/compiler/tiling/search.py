@@ -171,7 +171,8 @@ class Search:
             storing_port = found.tiles * found.result.port
         by_order = []
         for order in found.orders:
-            loading = port = first = bare = np.zeros(len(compute), dtype=np.int64)
+            loading = port = first = np.zeros(len(compute), dtype=np.int64)
+            bare: Columns = loading
             moving_streams = zip(found.streams, found.loaded, found.slots, strict=True)
             for stream, moved, slots in moving_streams:
                 if self._stays(stream):
@@ -180,10 +181,8 @@ class Search:
                 loading = loading + count * moved.channel
                 port = port + count * moved.port
                 # Nothing is loaded in the place of what is still read.
-                bare = (
-                    bare
-                    + np.where((slots == 1) & (found.chunks == 1), count - 1, 0) * moved.channel
-                )
+                again: Columns = np.where((slots == 1) & (found.chunks == 1), count - 1, 0)
+                bare = bare + again * moved.channel
                 if stream.is_constant:
                     # It is loaded beforehand, as far as there is room beside the neighbours.
                     first = first + 2 * moved.channel * moved.slot_bytes // spec.sram.usable_bytes
