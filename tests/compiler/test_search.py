@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from stages.compiler.draft import Draft
 from stages.compiler.memory.assign import Assignment
 from stages.compiler.pipeline import compile_graph
-from stages.compiler.tiling.search import Search, accumulator_bytes, exact_slots
-from stages.compiler.tiling.streams import align, dependencies, steps, streams
+from stages.compiler.tiling.search import Search, accumulator_bytes, exact_slots, stream_slots
+from stages.compiler.tiling.streams import Stream, align, dependencies, steps, streams
 from stages.compiler.tiling.workload import Workload, head_extents, workload
 from stages.errors import DoesNotFitError
 from stages.plan.rules import check_plan
@@ -88,14 +89,27 @@ def slots_bytes(work: Workload, tile: Tile) -> int:
         if part < whole
     }
     chunked = 0 < tile.reduction < work.reduction_extent
-    # What changes from sum to sum only needs no second slot while a sum is made in several steps.
+    # What changes from sum to sum only needs no second slot while a sum is made in several steps,
+    # nor does a large operand that stays for many steps.
     total = 0
     for stream, size in sizes.items():
         moves = bool(stream.axes & cut)
         double = (moves or chunked) if -1 in stream.axes else (moves and not chunked)
+        double = double and not stays_long(work, tile, stream, size)
         total += size * (2 if double else 1)
     total += result * (2 if cut and not chunked else 1)
     return total + (align(accumulator_bytes(work, tile.extents), ALIGNMENT) if chunked else 0)
+
+
+def stays_long(work: Workload, tile: Tile, stream: Stream, size_bytes: int) -> bool:
+    """Whether a moving operand takes more than a quarter of the SRAM and is read eight times."""
+    if stream.is_constant or 0 < tile.reduction < work.reduction_extent:
+        return False
+    counts = [
+        -(-whole // part) for part, whole in zip(tile.extents, work.result_type.shape, strict=True)
+    ]
+    uses = prod(count for axis, count in enumerate(counts) if axis not in stream.axes)
+    return uses >= 8 and 4 * size_bytes > SPEC.sram.usable_bytes
 
 
 @settings(max_examples=150)
@@ -203,3 +217,51 @@ output %y"""
     assert free.tile.extents[-1] % 64, "else the test says nothing"
     assert whole.tile.extents[-1] % 64 == 0
     assert whole.cycles <= free.cycles * 1.02
+
+
+@settings(max_examples=60)
+@given(drafts(), st.integers(1, 64), st.integers(1, 4))
+def test_row_blocks_are_the_cheapest_of_their_number(
+    draft: Draft, kilobytes: int, most: int
+) -> None:
+    search = Search(work_of(draft), SPEC, frozenset())
+    budget = kilobytes * 1024
+    found = search.by_row_blocks(budget, most, 2.0)
+    rows = search.work.result_type.shape[-2]
+    blocks = [-(-rows // item.tile.extents[-2]) for item in found]
+    assert blocks == sorted(set(blocks))
+    least = search.least_cycles(budget)
+    for number, item in zip(blocks, found, strict=True):
+        assert 1 <= number <= most
+        assert item.sram_bytes <= budget
+        assert least is not None
+        assert least <= item.cycles <= 2 * least
+        alike = [
+            other.cycles
+            for other in search.rivals(budget, item, 10**6)
+            if -(-rows // other.tile.extents[-2]) == number
+        ]
+        assert item.cycles <= min(alike, default=item.cycles)
+    if most >= rows and least is not None:
+        assert min(item.cycles for item in found) == least
+
+
+def test_a_large_operand_that_stays_has_one_slot() -> None:
+    """The second matmul of an encoder's feed-forward part: with a second slot for its rows, fewer
+    columns than the array has would fit beside them."""
+    spec = hardware("ethos_u65_512")
+    work = work_of(
+        draft_of("""
+input %x : i8[197,3072]
+const %w : i8[3072,768]
+group y on tensor_core
+  %y : i8[197,768] = matmul(%x, %w)
+output %y""")
+    )
+    search = Search(work, spec, frozenset())
+    found = search.cheapest(spec.sram.usable_bytes)
+    assert found is not None
+    assert found.tile.extents[1] % spec.tensor_core.cols == 0
+    (rows,) = [item for item in search.catalogue.streams if "x" in item.values]
+    assert stream_slots(work, found.tile, rows, spec) == 1
+    assert found.sram_bytes <= spec.sram.usable_bytes

@@ -14,8 +14,9 @@ from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.emit.regions import bytes_region
 from stages.compiler.pipeline import compile_graph
 from stages.compiler.schedule import reorder
+from stages.compiler.schedule.anchors import anchored
 from stages.compiler.schedule.clock import Clock, clock_of
-from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
+from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Reach, dependencies
 from stages.compiler.schedule.forwarding import forwarded
 from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.reorder import Order, Scheduled, scheduled
@@ -31,6 +32,7 @@ from tests.compiler.specs import hardware
 SPEC = hardware("npu_tiny")
 QUEUES = ("tensor_core", "vector", "host", "dma0", "dma1")
 STEP = 10_000
+LARGE = SPEC.sram.usable_bytes // 2
 SEEDS = (1, 3, 7, 8, 12, 26, 29, 47, 79)
 
 
@@ -120,7 +122,7 @@ def every_dependency(program: Program) -> tuple[Dependencies, Clock]:
 @given(programs(), st.sampled_from(Freedom))
 def test_an_order_keeps_every_dependency(program: Program, freedom: Freedom) -> None:
     found, clock = every_dependency(program)
-    order = woven_order(program.written, found, clock, freedom)
+    order = woven_order(program.written, found, clock, freedom, LARGE)
     assert sorted(order) == list(range(len(program.written)))
     place = {number: at for at, number in enumerate(order)}
     for number, after in enumerate(found.predecessors):
@@ -136,7 +138,7 @@ def test_an_order_keeps_every_dependency(program: Program, freedom: Freedom) -> 
 @given(programs())
 def test_what_lanes_imply_is_all_that_another_order_leaves_out(program: Program) -> None:
     found, clock = every_dependency(program)
-    order = woven_order(program.written, found, clock, Freedom.STEPS)
+    order = woven_order(program.written, found, clock, Freedom.STEPS, LARGE)
     ours = permuted(found, order)
     place = {number: at for at, number in enumerate(order)}
     for number, after in enumerate(found.predecessors):
@@ -172,6 +174,72 @@ def test_a_woven_plan_keeps_the_rules_and_the_numbers(seed: int, name: str) -> N
     compile_and_judge(case, hardware(name))
     if not model.is_quantized:
         compile_in_integers(case, hardware(name))
+
+
+@pytest.mark.usefixtures("always_woven")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_large_slots_placed_beforehand_keep_the_rules(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here almost every slot is large."""
+    pinned = 0
+
+    def counted(found, spec, least_bytes):
+        nonlocal pinned
+        done = anchored(found, spec, 16)
+        pinned += 0 if done is None else len(done[1])
+        return done
+
+    monkeypatch.setattr(reorder, "anchored", counted)
+    model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
+    compile_and_judge(case_of(model.model, model.feeds), hardware("npu_tiny"))
+    assert pinned > 0
+
+
+@st.composite
+def slots(draw: st.DrawFn) -> Dependencies:
+    """Slots of a program, each of which some of its steps touch."""
+    count = draw(st.integers(1, 12))
+    uses = []
+    for number in range(count):
+        first = draw(st.integers(0, 20))
+        place = replace(value(number), size_bytes=0)
+        size = draw(st.integers(1, SPEC.sram.usable_bytes // 2))
+        uses.append(BufferUse(place, True, first, draw(st.integers(first, 20)), size, touches=1))
+    return Dependencies([], [], [], uses)
+
+
+@settings(max_examples=100)
+@given(slots(), st.integers(1, SPEC.sram.usable_bytes))
+def test_large_slots_that_live_together_lie_apart(found: Dependencies, least: int) -> None:
+    done = anchored(found, SPEC, least)
+    large = {number for number, use in enumerate(found.buffers) if use.size_bytes >= least}
+    if done is None:
+        together = max(
+            sum(
+                use.taken_bytes(SPEC.sram.alignment_bytes)
+                for number, use in enumerate(found.buffers)
+                if number in large and use.first <= time <= use.last
+            )
+            for time in range(21)
+        )
+        assert together > SPEC.sram.usable_bytes // 2
+        return
+    placed, pinned = done
+    assert pinned == large
+    for one in sorted(large):
+        use = placed.buffers[one]
+        assert SPEC.sram.reserved_bytes <= use.place.address
+        assert use.place.address + use.size_bytes <= SPEC.sram.size_bytes
+        for other in large - {one}:
+            near = placed.buffers[other]
+            if use.first <= near.last and near.first <= use.last:
+                assert (
+                    use.place.address + use.size_bytes <= near.place.address
+                    or near.place.address + near.size_bytes <= use.place.address
+                )
+    for number in set(range(len(found.buffers))) - large:
+        assert placed.buffers[number] == found.buffers[number]
 
 
 @pytest.mark.usefixtures("always_woven")
