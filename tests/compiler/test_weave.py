@@ -177,10 +177,7 @@ def test_a_woven_plan_keeps_the_rules_and_the_numbers(seed: int, name: str) -> N
 
 
 @pytest.mark.usefixtures("always_woven")
-@pytest.mark.parametrize("seed", SEEDS)
-def test_large_slots_placed_beforehand_keep_the_rules(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_slots_placed_beforehand_keep_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here almost every slot is large."""
     pinned = 0
 
@@ -191,9 +188,10 @@ def test_large_slots_placed_beforehand_keep_the_rules(
         return done
 
     monkeypatch.setattr(reorder, "anchored", counted)
-    model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
-    compile_and_judge(case_of(model.model, model.feeds), hardware("npu_tiny"))
-    assert pinned > 0
+    for seed in SEEDS:
+        model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
+        compile_and_judge(case_of(model.model, model.feeds), hardware("npu_tiny"))
+    assert pinned > 10 * len(SEEDS)
 
 
 @st.composite
