@@ -13,10 +13,11 @@ from stages.compiler import plans
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.emit.regions import bytes_region
 from stages.compiler.pipeline import compile_graph
-from stages.compiler.schedule import reorder
+from stages.compiler.schedule import attempts, reorder
 from stages.compiler.schedule.clock import Clock, clock_of
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
 from stages.compiler.schedule.forwarding import forwarded
+from stages.compiler.schedule.holding import held
 from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.reorder import Order, Scheduled, scheduled
 from stages.compiler.schedule.weave import Freedom, woven_order
@@ -175,21 +176,71 @@ def test_a_woven_plan_keeps_the_rules_and_the_numbers(seed: int, name: str) -> N
 
 
 @pytest.mark.usefixtures("always_woven")
+def test_plans_that_hold_all_that_they_can_keep_the_rules_and_the_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    holding = attempts._Attempt(Freedom.STEPS, 10, 7)
+    monkeypatch.setattr(attempts, "_ATTEMPTS", (holding,))
+    holds = 0
+
+    def counted(*asked):
+        nonlocal holds
+        done = held(*asked)
+        holds += sum(use.place.name.endswith(".held") for use in done.program.found.buffers)
+        return done
+
+    monkeypatch.setattr(attempts, "held", counted)
+    for seed in SEEDS:
+        model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
+        compile_and_judge(case_of(model.model, model.feeds), hardware("npu_tiny"))
+    assert holds >= len(SEEDS)
+
+
+@pytest.mark.usefixtures("always_woven")
 def test_what_is_judged_here_leaves_loads_and_stores_out(monkeypatch: pytest.MonkeyPatch) -> None:
     left_out = 0
 
-    def counted(written, found, order, room_bytes):
+    def counted(program, room_bytes):
         nonlocal left_out
-        done = forwarded(written, found, order, room_bytes)
-        left_out += len(written) - len(done.written)
+        done = forwarded(program, room_bytes)
+        left_out += len(program.written) - len(done.written)
         return done
 
-    monkeypatch.setattr(reorder, "forwarded", counted)
+    monkeypatch.setattr(attempts, "_ATTEMPTS", (attempts._Attempt(Freedom.GROUPS, 0, 6),))
+    monkeypatch.setattr(attempts, "forwarded", counted)
     for seed in SEEDS:
         model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
         case = case_of(model.model, model.feeds)
         compile_graph(case.graph, case.constants, hardware("npu_tiny"))
     assert left_out > len(SEEDS)
+
+
+@pytest.mark.usefixtures("always_woven")
+def test_the_fastest_of_the_attempts_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = hardware("npu_tiny")
+    model = random_model(SeededChoices(np.random.default_rng(3)), 8)
+    case = case_of(model.model, model.feeds)
+    made: list[bool] = []
+
+    def noted(*asked):
+        best = attempts.best_woven(*asked)
+        made.append(best is not None)
+        return best
+
+    def cycles(tried, enough):
+        with monkeypatch.context() as patch:
+            patch.setattr(attempts, "_ATTEMPTS", tried)
+            patch.setattr(attempts, "_ENOUGH_INSTRUCTIONS", enough)
+            patch.setattr(reorder, "best_woven", noted)
+            return plan_cycles(compile_graph(case.graph, case.constants, spec).plan, spec)
+
+    each = [cycles((attempt,), 0) for attempt in attempts._ATTEMPTS]
+    ranked = sorted(zip(each, range(len(each)), strict=True), reverse=True)
+    worked = [(cost, number) for cost, number in ranked if made[number]]
+    slowest, fastest = worked[0][0], worked[-1][0]
+    assert slowest > fastest
+    assert cycles(attempts._ATTEMPTS, 1 << 40) == fastest
+    assert cycles(tuple(attempts._ATTEMPTS[number] for _, number in worked), 0) == slowest
 
 
 def test_integers_are_the_same_bit_for_bit_and_so_are_two_compiles(

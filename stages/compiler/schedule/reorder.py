@@ -7,20 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
-from stages.compiler.schedule.clock import Clock, clock_of
+from stages.compiler.schedule.attempts import ScheduledProgram, best_woven
+from stages.compiler.schedule.clock import Clock, Pricing, clock_of, pricing
 from stages.compiler.schedule.compact import compacted
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
-from stages.compiler.schedule.forwarding import forwarded
 from stages.compiler.schedule.layer_by_layer import layer_by_layer
-from stages.compiler.schedule.ordering import Ordering, Packing, Scheduler, Stuck
-from stages.compiler.schedule.permute import permuted, relaunched, reordered
-from stages.compiler.schedule.weave import Freedom, woven_order
+from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
+from stages.compiler.schedule.permute import permuted
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
 
-_ROOMS = (7, 6, 5)
-"""Tenths of the SRAM that slots of a woven program may take at once so that loads are saved; what
-is left is for loads ahead of time, and for gaps. The next is tried where one finds no room."""
 _TRIES = 8
 """Schedules that are begun before all slots are pinned, at most."""
 
@@ -42,16 +38,6 @@ class Scheduled:
     predecessors: list[list[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """A program in some order, what it must keep, and how a list schedule runs it."""
-
-    written: list[Written]
-    found: Dependencies
-    clock: Clock
-    ordering: Ordering
-
-
 def scheduled(
     program: Program,
     constants: Sequence[Binding],
@@ -66,42 +52,38 @@ def scheduled(
     """
     written = program.written
     instructions = [item.instruction for item in written]
-    clock = clock_of(instructions, program.kernels.kernels, constants, queues, spec)
+    kernels = program.kernels.kernels
+    clock = clock_of(instructions, kernels, constants, queues, spec)
     if order is Order.WOVEN:
-        best = _woven(written, clock, spec)
+        price = pricing(instructions, kernels, constants, queues, spec)
+        best = _woven(written, clock, price, spec)
     else:
         best = _plain(written, clock, spec, order)
     ordering = compacted(best.found, best.ordering, best.clock, spec)
     return _rewritten(best.written, best.found, ordering)
 
 
-def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Order) -> _Program:
+def _plain(
+    written: list[Written], clock: Clock, spec: HardwareSpec, order: Order
+) -> ScheduledProgram:
     """The program with compute in the order of the groups, each after the other's end if need
     be."""
     found = dependencies(written)
     if order is Order.LAYERS:
         found = layer_by_layer(found, written)
-    return _Program(written, found, clock, _ordered(written, found, clock, spec))
+    return ScheduledProgram(written, found, clock, _ordered(written, found, clock, spec))
 
 
-def _woven(written: list[Written], clock: Clock, spec: HardwareSpec) -> _Program:
-    """The program with its groups woven together, in the first way that finds room: where the
-    SRAM saves many loads and where it saves fewer; as it is where none does."""
+def _woven(
+    written: list[Written], clock: Clock, price: Pricing, spec: HardwareSpec
+) -> ScheduledProgram:
+    """The program with its groups woven together; as it is where that finds no room."""
     every = dependencies(written, Reach.ALL)
-    orders = [woven_order(written, every, clock, freedom) for freedom in Freedom]
-    for tenths in _ROOMS:
-        for order in orders:
-            short = forwarded(written, every, order, spec.sram.usable_bytes * tenths // 10)
-            program = relaunched(short.written, short.order)
-            found = permuted(short.found, short.order)
-            ours = reordered(clock, [short.kept[number] for number in short.order], program)
-            try:
-                ordering = Scheduler(found, ours.fresh(), spec, frozenset(), Packing.SORTED).run()
-            except Stuck:
-                continue
-            return _Program(program, found, ours, ordering)
+    best = best_woven(written, every, clock, price, spec)
+    if best is not None:
+        return best
     plain = permuted(every, range(len(written)))
-    return _Program(written, plain, clock, _ordered(written, plain, clock, spec))
+    return ScheduledProgram(written, plain, clock, _ordered(written, plain, clock, spec))
 
 
 def _ordered(
