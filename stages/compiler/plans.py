@@ -8,7 +8,6 @@ together. Both are emitted, and the device's own timing says which is better.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stages.compiler.cascade.strategy import Trial
@@ -16,7 +15,8 @@ from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Assignment, Memory
-from stages.compiler.schedule.reorder import WAYS, Order, Way
+from stages.compiler.schedule.attempts import Choice
+from stages.compiler.schedule.reorder import Order
 from stages.compiler.woven_tiles import tried_in_place
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec, SyncMode
@@ -86,7 +86,7 @@ def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Plan
     try:
         streamed = assignment.streaming()
         solved = tried_in_place(streamed.run(), streamed, spec)
-        woven = emitted(solved.draft, solved.memory, spec, Order.WOVEN, solved.ways)
+        woven = emitted(solved.draft, solved.memory, spec, Order.WOVEN, solved.choice)
     except DoesNotFitError:
         return planned
     chosen = _WOVEN if woven.cycles < planned.cycles else _BY_GROUPS
@@ -109,8 +109,8 @@ def emitted(
     memory: Memory,
     spec: HardwareSpec,
     order: Order,
-    ways: Sequence[Way] = WAYS,
+    choice: Choice = Choice(),  # noqa: B008
 ) -> Planned:
     """The plan of a draft with its memory."""
-    plan, packings = PlanEmitter(draft, memory, spec, order, ways).emit()
+    plan, packings = PlanEmitter(draft, memory, spec, order, choice).emit()
     return Planned(draft, memory, plan, packings, plan_cycles(plan, spec))

@@ -4,21 +4,21 @@ Prices tell what a group costs beside neighbours that keep out of its way. In a 
 counts how soon a group's first part is there for the next one to begin with: rows of a matmul cut
 in two let a LayerNorm work on the first half while the second is made, and cost the weights twice.
 Whether that pays depends on what else the DMA carries then. So a stretch of the program, one and a
-half of its layers, is woven by itself with each of a few tiles, and the device's clock tells.
+half of its layers, is woven by itself with other tiles, and the device's clock tells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import ceil
 
 from stages.compiler.draft import Draft
 from stages.compiler.emit.examples import Example
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.periods import longest_period
-from stages.compiler.schedule.reorder import WAYS, Way
+from stages.compiler.schedule.attempts import ATTEMPTS, Attempt, Choice
 from stages.compiler.tiling.weighing import tile_name
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
@@ -27,13 +27,13 @@ from stages.recipe.kinds import Kind
 
 _STRETCH = 1.5
 """Periods that are timed: one is short of what overlaps at its ends."""
-_MOST_BLOCKS = 3
-"""Row blocks that are tried, at most."""
+_COVER = 2
+"""Nothing is tried where less than one part in so many of the groups repeats."""
 _DEARER = 2.0
 """Tiles that are this much dearer by themselves aren't tried."""
 _LEAST_SHARE = 0.02
 """Of a period's cycles: kinds of groups below aren't tried."""
-_BY_ROWS = frozenset({Kind.MATMUL, Kind.SOFTMAX, Kind.LAYER_NORM})
+_BY_ROWS = frozenset({Kind.MATMUL, Kind.SOFTMAX})
 _GAIN = 0.998
 """Of the cycles of the best so far: what gains less isn't taken."""
 
@@ -42,17 +42,16 @@ Solved = tuple[Draft, Memory]
 
 @dataclass(frozen=True, slots=True)
 class Woven:
-    """What a woven plan is emitted from: a draft and its memory, and the ways to weave, the best
-    first."""
+    """What a woven plan is emitted from: a draft and its memory, and how it is woven."""
 
     draft: Draft
     memory: Memory
-    ways: tuple[Way, ...]
+    choice: Choice
 
 
 def tried_in_place(solved: Solved, assignment: Assignment, spec: HardwareSpec) -> Woven:
     """A solution with all values in the DDR, the tiles of repeated groups tried in place. As it
-    was, where nothing repeats."""
+    was, where little repeats."""
     draft, memory = solved
     works = assignment.works
     kinds = [
@@ -60,94 +59,90 @@ def tried_in_place(solved: Solved, assignment: Assignment, spec: HardwareSpec) -
         for number, group in enumerate(draft.recipe.groups)
     ]
     period = longest_period(kinds)
-    if period is None:
-        return Woven(draft, memory, WAYS)
+    if period is None or (period.stop - period.start) * _COVER < len(kinds):
+        return Woven(draft, memory, Choice())
     stop = min(period.stop, period.start + ceil(_STRETCH * period.length))
     return _Trials(assignment, spec, (period.start, stop), solved).run(period.length)
 
 
 @dataclass(slots=True)
 class _Trials:
-    """Tiles tried in the groups `[start, stop)`; `best` is the best solution so far."""
+    """Tiles tried in the groups `[start, stop)`; `best` is the best solution so far, `ends` what
+    each attempt to weave it takes, those that find no room left out."""
 
     assignment: Assignment
     spec: HardwareSpec
     stretch: tuple[int, int]
     best: Solved
-    cycles: int | None = None
-    ways: tuple[Way, ...] = WAYS
+    ends: dict[Attempt, int] = field(default_factory=dict)
     examples: dict[object, Example] = field(default_factory=dict)
     weighed: list[Weighed] = field(default_factory=list)
 
     def run(self, period: int) -> Woven:
         """Try each kind of group of a period, the largest first."""
-        self._rank()
-        if self.cycles is not None:
+        self.ends = self._timed(self.best)
+        if self.ends:
             for number in self._worth_trying(period):
                 self._try(number)
-            self._rank()
         draft, memory = self.best
-        return Woven(draft.with_weighed(self.weighed), memory, self.ways)
-
-    def _rank(self) -> None:
-        """Put the ways in order, the fastest first, those that find no room last."""
-        times = self._timed(self.best, WAYS)
-        ranked = sorted(
-            zip(times, WAYS, strict=True), key=lambda item: inf if item[0] is None else item[0]
-        )
-        self.cycles = ranked[0][0]
-        self.ways = tuple(way for _, way in ranked)
+        ranked = sorted(self.ends, key=lambda attempt: self.ends[attempt])
+        rest = (attempt for attempt in ATTEMPTS if attempt not in self.ends)
+        return Woven(draft.with_weighed(self.weighed), memory, Choice((*ranked, *rest), 1))
 
     def _worth_trying(self, period: int) -> list[int]:
-        """The first group of each kind in one period that takes a share of its cycles."""
+        """The first group of each kind in one period whose rows count and that takes a share of its
+        cycles."""
+        works, cycles = self.assignment.works, self.best[1].cycles
         start = self.stretch[0]
-        cycles = self.best[1].cycles
-        mine: dict[str, list[int]] = {}
+        taken: dict[str, int] = {}
+        first: dict[str, int] = {}
         for number in range(start, start + period):
-            if number in self.assignment.works:
-                mine.setdefault(self._kind(number), []).append(number)
-        total = sum(cycles[number] for numbers in mine.values() for number in numbers)
-        taken = {numbers[0]: sum(cycles[number] for number in numbers) for numbers in mine.values()}
-        large = [
-            number
-            for number in taken
-            if taken[number] >= _LEAST_SHARE * total and self._works_by_rows(number)
-        ]
-        return sorted(large, key=lambda number: (-taken[number], number))
-
-    def _works_by_rows(self, number: int) -> bool:
-        """Whether it counts how a group's rows are cut: it is a matmul, or waits for whole rows."""
-        return self.assignment.works[number].seed.kind in _BY_ROWS
+            if number in works:
+                kind = self._kind(number)
+                taken[kind] = taken.get(kind, 0) + cycles[number]
+                if works[number].seed.kind in _BY_ROWS and works[number].result_type.rank > 1:
+                    first.setdefault(kind, number)
+        total = sum(taken.values())
+        large = [kind for kind in first if taken[kind] >= _LEAST_SHARE * total]
+        return [first[kind] for kind in sorted(large, key=lambda kind: (-taken[kind], first[kind]))]
 
     def _kind(self, number: int) -> str:
         return self.assignment.works[number].first.group.name
 
     def _try(self, number: int) -> None:
-        """Try the row blocks of one kind of group."""
-        assert self.cycles is not None
-        group = self.best[0].recipe.groups[number]
-        assert group.tile is not None
+        """Try other row blocks for one kind of group: one more, and where it has no weights, which
+        each block would load, all rows at once."""
+        tile = self.best[0].recipe.groups[number].tile
+        assert tile is not None
         kind = self._kind(number)
         alike = [other for other in self.assignment.works if self._kind(other) == kind]
-        told = [Alternative(tile_name(group.tile), self.cycles, "the cheapest by itself")]
-        chosen = group.tile
-        for priced in self.assignment.row_blocks(number, group.tile, _MOST_BLOCKS, _DEARER):
-            if priced.tile == group.tile:
+        told = [Alternative(tile_name(tile), min(self.ends.values()), "the cheapest by itself")]
+        chosen = tile
+        present = self.assignment.row_blocks(number, tile)
+        alone = not self.assignment.works[number].constants
+        for blocks in (present + 1, 1) if alone and present > 1 else (present + 1,):
+            priced = self.assignment.in_row_blocks(number, tile, blocks, _DEARER)
+            if priced is None:
                 continue
             solved = self.assignment.retiled(self.best, alike, priced)
-            cycles = None if solved is None else self._timed(solved, self.ways[:1])[0]
+            ends = {} if solved is None else self._timed(solved)
+            cycles = min(ends.values(), default=None)
             remark = "no room beside its neighbours" if cycles is None else f"{priced.steps} steps"
             told.append(Alternative(tile_name(priced.tile), cycles, remark))
-            if solved is not None and cycles is not None and cycles < self.cycles * _GAIN:
-                self.best, self.cycles, chosen = solved, cycles, priced.tile
+            if solved is not None and cycles is not None and cycles < self._target():
+                self.best, self.ends, chosen = solved, ends, priced.tile
         if len(told) > 1:
             names = [self.best[0].recipe.groups[other].name for other in alike]
             self.weighed += [_weighed(name, told, chosen) for name in names]
 
-    def _timed(self, solved: Solved, ways: Sequence[Way]) -> list[int | None]:
+    def _target(self) -> float:
+        """Cycles below which another tile is taken."""
+        return min(self.ends.values()) * _GAIN
+
+    def _timed(self, solved: Solved) -> dict[Attempt, int]:
         emitter = PlanEmitter(*solved, self.spec, examples=self.examples)
         emitter.write_segment(*self.stretch)
-        return emitter.woven_cycles(ways)
+        return emitter.woven_cycles(Choice())
 
 
 def _weighed(group: str, told: Sequence[Alternative], chosen: Tile) -> Weighed:

@@ -7,7 +7,9 @@ import pytest
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import bytes_region
 from stages.compiler.schedule.dependencies import Reach, dependencies
-from stages.compiler.schedule.forwarding import Forwarded, forwarded
+from stages.compiler.schedule.forwarding import forwarded
+from stages.compiler.schedule.ordered import OrderedProgram
+from stages.compiler.schedule.rewriting import Forwarded
 from stages.plan.instructions import DDR, SRAM, Instruction, Opcode, Region
 from stages.recipe.decisions import Lifetime
 from tests.compiler.specs import hardware
@@ -70,7 +72,8 @@ def passed_on(through: Place = VALUE) -> Program:
 
 def shortened(program: Program, room_bytes: int = ROOM) -> Forwarded:
     found = dependencies(program.written, Reach.ALL)
-    return forwarded(program.written, found, range(len(program.written)), room_bytes)
+    order = range(len(program.written))
+    return forwarded(OrderedProgram(program.written, found, order), room_bytes)
 
 
 def test_a_value_that_is_loaded_again_stays_and_its_store_goes() -> None:

@@ -13,11 +13,12 @@ from stages.compiler import plans
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.emit.regions import bytes_region
 from stages.compiler.pipeline import compile_graph
-from stages.compiler.schedule import reorder
-from stages.compiler.schedule.anchors import anchored
+from stages.compiler.schedule import attempts, reorder
+from stages.compiler.schedule.attempts import ATTEMPTS, Attempt, Choice
 from stages.compiler.schedule.clock import Clock, clock_of
-from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Reach, dependencies
+from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
 from stages.compiler.schedule.forwarding import forwarded
+from stages.compiler.schedule.holding import held
 from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.reorder import Order, Scheduled, scheduled
 from stages.compiler.schedule.weave import Freedom, woven_order
@@ -154,15 +155,20 @@ def test_what_lanes_imply_is_all_that_another_order_leaves_out(program: Program)
         assert use.writers == sorted(use.writers)
 
 
+def weave_always(patch: pytest.MonkeyPatch, choice: Choice) -> None:
+    """Weave every plan in one of these attempts, whether that pays or not."""
+
+    def woven(planned, assignment, spec):
+        return plans.emitted(*assignment.streaming().run(), spec, Order.WOVEN, choice)
+
+    patch.setattr(plans, "engines_take_turns", lambda plan, spec: True)
+    patch.setattr(plans, "better", woven)
+
+
 @pytest.fixture
 def always_woven(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weave every plan, whether that pays or not."""
-
-    def woven(planned, assignment, spec):
-        return plans.emitted(*assignment.streaming().run(), spec, Order.WOVEN)
-
-    monkeypatch.setattr(plans, "engines_take_turns", lambda plan, spec: True)
-    monkeypatch.setattr(plans, "better", woven)
+    weave_always(monkeypatch, Choice())
 
 
 @pytest.mark.usefixtures("always_woven")
@@ -176,86 +182,70 @@ def test_a_woven_plan_keeps_the_rules_and_the_numbers(seed: int, name: str) -> N
         compile_in_integers(case, hardware(name))
 
 
-@pytest.mark.usefixtures("always_woven")
-def test_large_slots_placed_beforehand_keep_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here almost every slot is large."""
-    pinned = 0
+def test_plans_that_hold_all_that_they_can_keep_the_rules_and_the_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weave_always(monkeypatch, Choice((Attempt(Freedom.STEPS, 10, 7),)))
+    holds = 0
 
-    def counted(found, spec, least_bytes):
-        nonlocal pinned
-        done = anchored(found, spec, 16)
-        pinned += 0 if done is None else len(done[1])
+    def counted(*asked):
+        nonlocal holds
+        done = held(*asked)
+        holds += sum(use.place.name.endswith(".held") for use in done.program.found.buffers)
         return done
 
-    monkeypatch.setattr(reorder, "anchored", counted)
+    monkeypatch.setattr(attempts, "held", counted)
     for seed in SEEDS:
         model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
         compile_and_judge(case_of(model.model, model.feeds), hardware("npu_tiny"))
-    assert pinned > 10 * len(SEEDS)
+    assert holds >= len(SEEDS)
 
 
-@st.composite
-def slots(draw: st.DrawFn) -> Dependencies:
-    """Slots of a program, each of which some of its steps touch."""
-    count = draw(st.integers(1, 12))
-    uses = []
-    for number in range(count):
-        first = draw(st.integers(0, 20))
-        place = replace(value(number), size_bytes=0)
-        size = draw(st.integers(1, SPEC.sram.usable_bytes // 2))
-        uses.append(BufferUse(place, True, first, draw(st.integers(first, 20)), size, touches=1))
-    return Dependencies([], [], [], uses)
-
-
-@settings(max_examples=100)
-@given(slots(), st.integers(1, SPEC.sram.usable_bytes))
-def test_large_slots_that_live_together_lie_apart(found: Dependencies, least: int) -> None:
-    done = anchored(found, SPEC, least)
-    large = {number for number, use in enumerate(found.buffers) if use.size_bytes >= least}
-    if done is None:
-        together = max(
-            sum(
-                use.taken_bytes(SPEC.sram.alignment_bytes)
-                for number, use in enumerate(found.buffers)
-                if number in large and use.first <= time <= use.last
-            )
-            for time in range(21)
-        )
-        assert together > SPEC.sram.usable_bytes // 2
-        return
-    placed, pinned = done
-    assert pinned == large
-    for one in sorted(large):
-        use = placed.buffers[one]
-        assert SPEC.sram.reserved_bytes <= use.place.address
-        assert use.place.address + use.size_bytes <= SPEC.sram.size_bytes
-        for other in large - {one}:
-            near = placed.buffers[other]
-            if use.first <= near.last and near.first <= use.last:
-                assert (
-                    use.place.address + use.size_bytes <= near.place.address
-                    or near.place.address + near.size_bytes <= use.place.address
-                )
-    for number in set(range(len(found.buffers))) - large:
-        assert placed.buffers[number] == found.buffers[number]
-
-
-@pytest.mark.usefixtures("always_woven")
 def test_what_is_judged_here_leaves_loads_and_stores_out(monkeypatch: pytest.MonkeyPatch) -> None:
     left_out = 0
 
-    def counted(written, found, order, room_bytes):
+    def counted(program, room_bytes):
         nonlocal left_out
-        done = forwarded(written, found, order, room_bytes)
-        left_out += len(written) - len(done.written)
+        done = forwarded(program, room_bytes)
+        left_out += len(program.written) - len(done.written)
         return done
 
-    monkeypatch.setattr(reorder, "forwarded", counted)
+    weave_always(monkeypatch, Choice((Attempt(Freedom.GROUPS, 0, 6),)))
+    monkeypatch.setattr(attempts, "forwarded", counted)
     for seed in SEEDS:
         model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
         case = case_of(model.model, model.feeds)
         compile_graph(case.graph, case.constants, hardware("npu_tiny"))
     assert left_out > len(SEEDS)
+
+
+def test_the_fastest_of_the_attempts_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = hardware("npu_tiny")
+    model = random_model(SeededChoices(np.random.default_rng(3)), 8)
+    case = case_of(model.model, model.feeds)
+    made: list[bool] = []
+
+    def noted(*asked):
+        best = attempts.best_woven(*asked)
+        made.append(best is not None)
+        return best
+
+    def cycles(choice: Choice, enough_instructions: int = 1 << 40) -> int:
+        with monkeypatch.context() as patch:
+            weave_always(patch, choice)
+            patch.setattr(attempts, "_ENOUGH_INSTRUCTIONS", enough_instructions)
+            patch.setattr(reorder, "best_woven", noted)
+            return plan_cycles(compile_graph(case.graph, case.constants, spec).plan, spec)
+
+    each = [cycles(Choice((attempt,))) for attempt in ATTEMPTS]
+    ranked = sorted(zip(each, range(len(each)), strict=True), reverse=True)
+    worked = [(cost, number) for cost, number in ranked if made[number]]
+    slowest, fastest = worked[0][0], worked[-1][0]
+    assert slowest > fastest
+    assert cycles(Choice()) == fastest
+    slowest_first = tuple(ATTEMPTS[number] for _, number in worked)
+    assert cycles(Choice(slowest_first), 0) == slowest
+    assert cycles(Choice(slowest_first, 1)) == slowest
 
 
 def test_integers_are_the_same_bit_for_bit_and_so_are_two_compiles(

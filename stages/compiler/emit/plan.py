@@ -18,7 +18,8 @@ from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.lifetimes import view_operators
 from stages.compiler.memory.slots import PlacedCascade, Slots
-from stages.compiler.schedule.reorder import WAYS, Order, Way, scheduled, woven_cycles
+from stages.compiler.schedule.attempts import Attempt, Choice
+from stages.compiler.schedule.reorder import Order, scheduled, woven_cycles
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
 from stages.compiler.tiling.workload import Boxes, Workload
@@ -33,15 +34,15 @@ from stages.tensors import full_box
 
 @dataclass(slots=True)
 class PlanEmitter:
-    """Walks the groups in order and writes the program, woven in the first of the `ways` that finds
-    room where that is its order. `examples` are those of its kinds of tiled
-    groups; emitters of one order and of the same workloads may share them."""
+    """Walks the groups in order and writes the program; `choice` says how it is woven. `examples`
+    are those of its kinds of tiled groups; emitters of one order and of the same workloads may
+    share them."""
 
     draft: Draft
     memory: Memory
     spec: HardwareSpec
     order: Order = Order.GROUPS
-    ways: Sequence[Way] = WAYS
+    choice: Choice = field(default_factory=Choice)
     examples: dict[object, Example] = field(default_factory=dict)
     program: Program = field(init=False)
     packings: list[Packing] = field(default_factory=list)
@@ -81,11 +82,11 @@ class PlanEmitter:
         """The plan of the segment that was written: it takes nothing in and gives nothing out."""
         return self._finish((), ())
 
-    def woven_cycles(self, ways: Sequence[Way]) -> list[int | None]:
-        """When the last instruction of the segment that was written ends, woven in each of these
-        ways; None where one finds no room."""
+    def woven_cycles(self, choice: Choice) -> dict[Attempt, int]:
+        """When the last instruction of the segment that was written ends, for as many attempts to
+        weave it as are to be compared; those that find no room are left out."""
         queues = _queues(self.spec)
-        return woven_cycles(self.program, self.constants, queues, self.spec, ways)
+        return woven_cycles(self.program, self.constants, queues, self.spec, choice)
 
     def _write(self, groups: Iterable[Group]) -> None:
         operators = {op.name: op for op in self.draft.graph.operators}
@@ -291,7 +292,7 @@ class PlanEmitter:
 
     def _finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Plan:
         queues = _queues(self.spec)
-        done = scheduled(self.program, self.constants, queues, self.spec, self.order, self.ways)
+        done = scheduled(self.program, self.constants, queues, self.spec, self.order, self.choice)
         instructions = synchronized(done.written, done.predecessors, queues)
         return Plan(
             hardware=self.spec.name,

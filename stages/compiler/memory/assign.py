@@ -189,11 +189,15 @@ class Assignment:
             self.memo[key] = search.smallest() if budget is None else search.cheapest(budget, parts)
         return self.memo[key]
 
-    def row_blocks(self, number: int, tile: Tile, most: int, dearer: float) -> list[Priced]:
-        """Tiles of a group that need no more slots than `tile` does and cut its rows into one block
-        to `most`, all operands in the DDR; see `Search.by_row_blocks`."""
+    def row_blocks(self, number: int, tile: Tile) -> int:
+        """Into how many blocks a tile cuts the rows of a group's result."""
+        return -(-self.works[number].result_type.shape[-2] // tile.extents[-2])
+
+    def in_row_blocks(self, number: int, tile: Tile, blocks: int, dearer: float) -> Priced | None:
+        """The cheapest tile of a group that cuts its rows into so many blocks and needs no more
+        slots than `tile`, all operands in the DDR; see `Search.in_row_blocks`."""
         budget = self._needs(number, frozenset(), tile).total_bytes
-        return self._searched(number, frozenset()).by_row_blocks(budget, most, dearer)
+        return self._searched(number, frozenset()).in_row_blocks(budget, blocks, dearer)
 
     def retiled(
         self, solved: tuple[Draft, Memory], numbers: Sequence[int], priced: Priced

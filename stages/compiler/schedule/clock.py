@@ -5,7 +5,7 @@ The recurrences are those of `plan/timing.py`, for instructions that are taken o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from stages.hardware.cost import launch_cycles
@@ -14,6 +14,8 @@ from stages.plan.costs import engine_of
 from stages.plan.ddr_traffic import kept_constants
 from stages.plan.instructions import Binding, Instruction, Kernel, Opcode, Plan
 from stages.plan.prices import Price, pricer
+
+Pricing = Callable[[Instruction], Price]
 
 
 @dataclass(slots=True)
@@ -106,19 +108,31 @@ def clock_of(
     spec: HardwareSpec,
 ) -> Clock:
     """A clock for a program that isn't synchronised yet. Caches count as empty."""
-    plan = Plan(
-        spec.name, tuple(queues), tuple(kernels), (), (), (), tuple(constants), tuple(instructions)
-    )
-    price = pricer(plan, spec, kept_constants(plan, spec)).price
+    price = pricing(instructions, kernels, constants, queues, spec)
     index = {name: number for number, name in enumerate(queues)}
     return Clock(
         spec,
         queues,
         [index[item.queue] for item in instructions],
         [item.opcode is Opcode.DMA_COPY for item in instructions],
-        [price(item, None) for item in instructions],
+        [price(item) for item in instructions],
         launches_of(instructions, queues, spec),
     )
+
+
+def pricing(
+    instructions: Sequence[Instruction],
+    kernels: Sequence[Kernel],
+    constants: Sequence[Binding],
+    queues: Sequence[str],
+    spec: HardwareSpec,
+) -> Pricing:
+    """The prices of a program's instructions, with these regions or with others."""
+    plan = Plan(
+        spec.name, tuple(queues), tuple(kernels), (), (), (), tuple(constants), tuple(instructions)
+    )
+    price = pricer(plan, spec, kept_constants(plan, spec)).price
+    return lambda instruction: price(instruction, None)
 
 
 def launches_of(

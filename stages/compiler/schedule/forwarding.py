@@ -11,28 +11,15 @@ as well. It is residency by single tiles, for as long as the order needs it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, replace
 
 from stages.compiler.emit.program import Written
-from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane
-from stages.plan.instructions import SRAM
+from stages.compiler.schedule.dependencies import Dependencies, Lane
+from stages.compiler.schedule.ordered import OrderedProgram
+from stages.compiler.schedule.rewriting import Changes, Forwarded, rewritten
 from stages.recipe.decisions import Lifetime
 
 _Key = tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Forwarded:
-    """What is left of a program: its instructions, all their dependencies, their numbers in the
-    program that it was made from, and an order of them."""
-
-    written: list[Written]
-    found: Dependencies
-    kept: list[int]
-    order: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +34,28 @@ class _Link:
     size_bytes: int
 
 
-def forwarded(
-    written: Sequence[Written], found: Dependencies, order: Sequence[int], room_bytes: int
-) -> Forwarded:
-    """The program without the loads that an SRAM of `room_bytes` makes needless in this order;
-    `found` holds every dependency (`Reach.ALL`)."""
-    return _Forwarding(written, found, order).run(room_bytes)
+def forwarded(program: OrderedProgram, room_bytes: int) -> Forwarded:
+    """The program without the loads that an SRAM of `room_bytes` makes needless in its order."""
+    return _Forwarding(program).run(room_bytes)
 
 
 @dataclass(slots=True)
 class _Forwarding:
-    written: Sequence[Written]
-    found: Dependencies
-    order: Sequence[int]
-    place: list[int] = field(init=False)
-    ends: dict[int, int] = field(init=False)
-    begins: dict[int, int] = field(init=False)
+    program: OrderedProgram
 
-    def __post_init__(self) -> None:
-        self.place = [0] * len(self.order)
-        self.begins, self.ends = {}, {}
-        for at, number in enumerate(self.order):
-            self.place[number] = at
-            for buffer in self.found.buffers_of[number]:
-                self.begins.setdefault(buffer, at)
-                self.ends[buffer] = at + 1
+    @property
+    def found(self) -> Dependencies:
+        return self.program.found
+
+    @property
+    def written(self) -> Sequence[Written]:
+        return self.program.written
 
     def run(self, room_bytes: int) -> Forwarded:
         """Choose links, and rewrite the program."""
         links = self._links()
         links.sort(key=lambda link: (link.stop - link.start, link.load))
-        live = self._live_bytes()
+        live = self.program.live_bytes(self.program.begins)
         sources: dict[int, int] = {}
         for link in links:
             span = live[link.start : link.stop]
@@ -87,20 +65,11 @@ class _Forwarding:
             sources[link.load] = link.source
         return self._rewritten(sources)
 
-    def _live_bytes(self) -> NDArray[np.int64]:
-        """Bytes of slots that are taken at each place of the order."""
-        change = np.zeros(len(self.order) + 1, dtype=np.int64)
-        for number, use in enumerate(self.found.buffers):
-            if use.place.memory == SRAM and number in self.begins:
-                change[self.begins[number]] += use.size_bytes
-                change[self.ends[number]] -= use.size_bytes
-        return np.cumsum(change)
-
     def _links(self) -> list[_Link]:
         """Each load with what filled or stored the same bytes last."""
         last: dict[_Key, int] = {}
         links = []
-        for at, number in enumerate(self.order):
+        for at, number in enumerate(self.program.order):
             lane = self.found.lanes[number]
             if lane is Lane.STORE:
                 key = self._key(number, reads=False)
@@ -113,8 +82,8 @@ class _Forwarding:
                 source = last.get(key)
                 last[key] = number
                 if source is not None and self._is_same(source, number):
-                    buffer = self._slot(source)
-                    start = self.ends[buffer]
+                    buffer = self.program.slot(source)
+                    start = self.program.ends[buffer]
                     size = self.found.buffers[buffer].size_bytes
                     links.append(_Link(source, number, start, max(start, at), size))
         return links
@@ -125,7 +94,7 @@ class _Forwarding:
         item = self.written[number]
         outer = item.instruction.reads[0] if reads else item.instruction.writes[0]
         inner = item.instruction.writes[0] if reads else item.instruction.reads[0]
-        use = self.found.buffers[self._slot(number)]
+        use = self.found.buffers[self.program.slot(number)]
         if len(use.writers) != 1 or inner.address != self._base(number, reads):
             return None
         place = item.reads[0] if reads else item.writes[0]
@@ -142,10 +111,6 @@ class _Forwarding:
     def _base(self, number: int, reads: bool) -> int:
         item = self.written[number]
         return (item.writes[0] if reads else item.reads[0]).address
-
-    def _slot(self, number: int) -> int:
-        """The slot that a load fills or a store empties."""
-        return self.found.buffers_of[number][0 if self.found.lanes[number] is Lane.STORE else 1]
 
     def _is_same(self, source: int, load: int) -> bool:
         """Whether nothing was written in between."""
@@ -165,55 +130,33 @@ class _Forwarding:
         }
 
     def _rewritten(self, sources: dict[int, int]) -> Forwarded:
-        found = self.found
-        instead = self._roots(sources)
-        gone = set(sources)
-        gone |= self._useless_stores(sources)
-        buffer_of = {self._slot(load): self._slot(source) for load, source in instead.items()}
-        written: list[Written] = []
-        kept = [number for number in range(len(self.order)) if number not in gone]
-        numbers = {number: at for at, number in enumerate(kept)}
-        predecessors, buffers_of = [], []
-        for number in kept:
-            item, touched = self.written[number], found.buffers_of[number]
-            if any(buffer in buffer_of for buffer in touched):
-                item = self._redirected(item, touched, buffer_of)
-                touched = [buffer_of.get(buffer, buffer) for buffer in touched]
-            written.append(item)
-            buffers_of.append(touched)
-            after: dict[int, None] = {}
-            for other in found.predecessors[number]:
-                for needed in self._instead_of(other, instead, gone):
-                    after[numbers[needed]] = None
-            predecessors.append(list(after))
-        used = sorted({buffer for touched in buffers_of for buffer in touched} - {-1})
-        renamed = {-1: -1} | {buffer: at for at, buffer in enumerate(used)}
-        buffers_of = [[renamed[buffer] for buffer in touched] for touched in buffers_of]
-        buffers = self._buffers(used, numbers, buffers_of)
-        lanes = [found.lanes[number] for number in kept]
-        order = [numbers[number] for number in self.order if number not in gone]
-        return Forwarded(
-            written, Dependencies(lanes, predecessors, buffers_of, buffers), kept, order
-        )
-
-    def _instead_of(self, number: int, instead: dict[int, int], gone: set[int]) -> list[int]:
-        """What to wait for where one would wait for a transfer that isn't made."""
-        if number not in gone:
-            return [number]
-        return self.found.buffers[self._slot(instead.get(number, number))].writers
+        found, slot = self.found, self.program.slot
+        roots = self._roots(sources)
+        changes = Changes()
+        for load, root in roots.items():
+            changes.waits[load] = found.buffers[slot(root)].writers
+        for store in self._useless_stores(sources, roots):
+            changes.waits[store] = found.buffers[slot(store)].writers
+        buffer_of = {slot(load): slot(root) for load, root in roots.items()}
+        for number, touched in enumerate(found.buffers_of):
+            if number in changes.waits or buffer_of.keys().isdisjoint(touched):
+                continue
+            item = self._redirected(self.written[number], touched, buffer_of)
+            changes.items[number] = item, [buffer_of.get(buffer, buffer) for buffer in touched]
+        return rewritten(self.written, found, self.program.order, changes)
 
     def _roots(self, sources: dict[int, int]) -> dict[int, int]:
         """For each load that is left out, the transfer at whose slot its chain begins."""
         roots: dict[int, int] = {}
-        for load in sorted(sources, key=lambda number: self.place[number]):
+        for load in sorted(sources, key=lambda number: self.program.place[number]):
             source = sources[load]
             roots[load] = roots.get(source, source)
         return roots
 
-    def _useless_stores(self, sources: dict[int, int]) -> set[int]:
+    def _useless_stores(self, sources: dict[int, int], roots: dict[int, int]) -> set[int]:
         """Stores whose every reader is left out."""
         found = self.found
-        stores = {root for root in self._roots(sources).values() if found.lanes[root] is Lane.STORE}
+        stores = {root for root in roots.values() if found.lanes[root] is Lane.STORE}
         return {
             store
             for store in stores
@@ -243,29 +186,3 @@ class _Forwarding:
             instruction=replace(item.instruction, reads=tuple(reads)),
             reads=tuple(places),
         )
-
-    def _buffers(
-        self,
-        used: Sequence[int],
-        numbers: dict[int, int],
-        buffers_of: Sequence[Sequence[int]],
-    ) -> list[BufferUse]:
-        """Those of the buffers that are still touched."""
-        touching: list[list[int]] = [[] for _ in used]
-        for number, touched in enumerate(buffers_of):
-            for buffer in {*touched} - {-1}:
-                touching[buffer].append(number)
-        return [
-            replace(
-                self.found.buffers[buffer],
-                first=touches[0],
-                last=touches[-1],
-                touches=len(touches),
-                writers=[
-                    numbers[writer]
-                    for writer in self.found.buffers[buffer].writers
-                    if writer in numbers
-                ],
-            )
-            for buffer, touches in zip(used, touching, strict=True)
-        ]

@@ -13,13 +13,16 @@ Within a lane of compute, stores or moves, program order is kept; only loads ove
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from stages.compiler.schedule.clock import Clock
 from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane
+from stages.compiler.schedule.outlook import Outlook
 from stages.compiler.schedule.pool import Corner, Pool, Span, pools_of
 from stages.compiler.support import placement_alignment
+from stages.compiler.tiling.streams import align
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import SRAM
 
@@ -30,8 +33,9 @@ _LONG = 64
 
 
 class Packing(Enum):
-    """How buffers are spread over the SRAM: each where bytes are free the soonest, or the large and
-    short-lived ones from its beginning and the others from its end, which leaves larger gaps."""
+    """How buffers are spread over the SRAM: each where bytes are free the soonest; or the large and
+    short-lived ones from its beginning and the others from its end, of those that one step of
+    compute needs the largest first, with room left for large ones to come."""
 
     SOONEST = "soonest"
     SORTED = "sorted"
@@ -75,9 +79,10 @@ class Scheduler:
     last_by_queue: list[dict[int, int]] = field(init=False)
     pools: dict[str, Pool] = field(init=False)
     queue: deque[int] = field(init=False)
-    fixed: list[int] = field(init=False)
+    fixed: deque[int] = field(init=False)
     alignment: int = field(init=False)
     lanes: list[deque[int]] = field(init=False)
+    outlook: Outlook = field(init=False)
     loads: list[int] = field(default_factory=list)
     now: int = 0
 
@@ -96,12 +101,15 @@ class Scheduler:
         self.alignment = placement_alignment(self.spec.sram)
         self.pools = pools_of(self.spec)
         managed = found.managed
+        if self.packing is Packing.SORTED:
+            managed = self._by_step(managed)
         self.queue = deque(managed)
-        self.fixed = [
+        self.outlook = self._outlook(managed)
+        self.fixed = deque(
             number
             for number in managed
             if buffers[number].place.memory == SRAM and not self._is_movable(number)
-        ]
+        )
         for number in managed:
             for writer in buffers[number].writers:
                 self.missing[writer] += 1
@@ -111,6 +119,27 @@ class Scheduler:
                 self.lanes[lane].append(number)
             elif not self.missing[number]:
                 self.loads.append(number)
+
+    def _by_step(self, managed: list[int]) -> list[int]:
+        """Buffers in the order of the steps of compute that need them first, the largest first:
+        all those of a step must have a place before it can be taken."""
+        found, count = self.found, len(self.found.lanes)
+        step = list(range(count))
+        for number, lane in enumerate(found.lanes):
+            if lane is Lane.LOAD:
+                step[number] = min(found.successors[number], default=number)
+        uses = found.buffers
+        return sorted(
+            managed,
+            key=lambda n: (step[uses[n].first], -uses[n].size_bytes, uses[n].first, n),
+        )
+
+    def _outlook(self, managed: Sequence[int]) -> Outlook:
+        is_sorted = self.packing is Packing.SORTED
+        mine = [n for n in managed if is_sorted and self.found.buffers[n].place.memory == SRAM]
+        sram = self.spec.sram
+        base = align(sram.reserved_bytes, self.alignment)
+        return Outlook(self.found.buffers, mine, base, sram.size_bytes, self.alignment)
 
     def run(self) -> Ordering:
         """Take all instructions.
@@ -122,6 +151,10 @@ class Scheduler:
         self._allocate()
         while len(self.order) < count:
             chosen = self._next()
+            if chosen is None:
+                self.outlook.forget(self.queue[0])
+                self._allocate()
+                chosen = self._next()
             if chosen is None:
                 raise Stuck(self.queue[0])
             if self._take(chosen):
@@ -181,6 +214,7 @@ class Scheduler:
             return False
         nodes = tuple(self.last_by_queue[buffer].values())
         time = max(self.ends[node] for node in nodes)
+        self.outlook.lying.pop(buffer, None)
         self.pools[use.place.memory].release(self.addresses[buffer], time, nodes)
         return True
 
@@ -193,14 +227,19 @@ class Scheduler:
             size = use.taken_bytes(self.alignment)
             if self._is_movable(buffer):
                 corner = self._corner(use, size)
-                spot = pool.find(size, self._floor(use), self._avoided(use), corner)
+                avoided = sorted([*self._avoided(use), *self.outlook.spared(buffer)])
+                spot = pool.find(size, self._floor(use), avoided, corner)
             else:
                 spot = pool.spot_at(use.place.address, size)
             if spot is None:
                 return
+            if self.fixed and buffer == self.fixed[0]:
+                self.fixed.popleft()
             self.queue.popleft()
             pool.take(spot.address, size)
             self.addresses[buffer] = spot.address
+            if use.place.memory == SRAM:
+                self.outlook.lying[buffer] = spot.address, spot.address + size
             for writer in use.writers:
                 self.after[writer].extend(spot.nodes)
                 for node in spot.nodes:
@@ -224,8 +263,6 @@ class Scheduler:
     def _avoided(self, use: BufferUse) -> list[Span]:
         """Bytes that buffers with an address of their own take while this one lives."""
         spans = []
-        while self.fixed and self._has_had_its_turn(self.fixed[0]):
-            self.fixed.pop(0)
         for number in self.fixed:
             other = self.found.buffers[number]
             if other.first > use.last:
@@ -233,8 +270,3 @@ class Scheduler:
             start = other.place.address
             spans.append((start, start + other.taken_bytes(self.alignment)))
         return sorted(spans)
-
-    def _has_had_its_turn(self, buffer: int) -> bool:
-        first = self.found.buffers[buffer].first
-        head = self.found.buffers[self.queue[0]].first
-        return (first, buffer) < (head, self.queue[0])

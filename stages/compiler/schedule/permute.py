@@ -8,6 +8,7 @@ from dataclasses import replace
 from stages.compiler.emit.program import Written
 from stages.compiler.schedule.clock import Clock, launches_of
 from stages.compiler.schedule.dependencies import BufferUse, Dependencies, Lane
+from stages.plan.prices import Price
 
 
 def permuted(found: Dependencies, order: Sequence[int]) -> Dependencies:
@@ -72,6 +73,18 @@ def relaunched(written: Sequence[Written], order: Sequence[int]) -> list[Written
                 item = replace(item, instruction=replace(instruction, launch=launch))
         found.append(item)
     return found
+
+
+def without(clock: Clock, kept: Sequence[int], prices: Sequence[Price]) -> Clock:
+    """A clock at time 0 for those of the instructions that are kept, with prices of their own."""
+    return Clock(
+        clock.spec,
+        clock.queues,
+        [clock.queue_of[number] for number in kept],
+        [clock.is_transfer[number] for number in kept],
+        prices,
+        [clock.launches[number] for number in kept],
+    )
 
 
 def reordered(clock: Clock, order: Sequence[int], program: Sequence[Written]) -> Clock:

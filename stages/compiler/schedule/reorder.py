@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
-from stages.compiler.schedule.anchors import anchored
-from stages.compiler.schedule.clock import Clock, clock_of
-from stages.compiler.schedule.compact import compacted, ended
+from stages.compiler.schedule.attempts import (
+    Attempt,
+    Choice,
+    ScheduledProgram,
+    best_woven,
+    woven_ends,
+)
+from stages.compiler.schedule.clock import Clock, Pricing, clock_of, pricing
+from stages.compiler.schedule.compact import compacted
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
-from stages.compiler.schedule.forwarding import forwarded
 from stages.compiler.schedule.layer_by_layer import layer_by_layer
-from stages.compiler.schedule.ordering import Ordering, Packing, Scheduler, Stuck
-from stages.compiler.schedule.permute import permuted, relaunched, reordered
-from stages.compiler.schedule.weave import Freedom, woven_order
+from stages.compiler.schedule.ordering import Ordering, Scheduler, Stuck
+from stages.compiler.schedule.permute import permuted
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import Binding, Region
 
-_LARGE_TENTHS = 4
-"""A slot of as many tenths of the SRAM, or more, gets its address before all others."""
 _TRIES = 8
 """Schedules that are begun before all slots are pinned, at most."""
 
@@ -35,34 +37,11 @@ class Order(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A way to weave: what may change places, and how many tenths of the SRAM slots may take at
-    once so that loads are saved; what is left is for loads ahead of time, and for gaps."""
-
-    freedom: Freedom
-    tenths: int
-
-
-WAYS = tuple(Way(freedom, tenths) for tenths in (7, 6, 5) for freedom in Freedom)
-"""The ways to weave, the one that saves most first; the next is tried where one finds no room."""
-
-
-@dataclass(frozen=True, slots=True)
 class Scheduled:
     """Instructions in their final order, and for each the numbers of those that it waits for."""
 
     written: list[Written]
     predecessors: list[list[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """A program in some order, what it must keep, and how a list schedule runs it."""
-
-    written: list[Written]
-    found: Dependencies
-    clock: Clock
-    ordering: Ordering
 
 
 def scheduled(
@@ -71,17 +50,20 @@ def scheduled(
     queues: Sequence[str],
     spec: HardwareSpec,
     order: Order = Order.GROUPS,
-    ways: Sequence[Way] = WAYS,
+    choice: Choice = Choice(),  # noqa: B008
 ) -> Scheduled:
-    """The program in the order of a list schedule, woven in the first of the ways that finds room.
+    """The program in the order of a list schedule; the choice says how it is woven.
 
     Where free bytes lie so scattered that a buffer finds no place, the slots of its stretch of the
     program are pinned to the addresses that they were emitted with, which are known to fit.
     """
     written = program.written
-    clock = _clock(program, constants, queues, spec)
+    instructions = [item.instruction for item in written]
+    kernels = program.kernels.kernels
+    clock = clock_of(instructions, kernels, constants, queues, spec)
     if order is Order.WOVEN:
-        best = _woven(written, clock, spec, ways)
+        price = pricing(instructions, kernels, constants, queues, spec)
+        best = _woven(written, clock, price, spec, choice)
     else:
         best = _plain(written, clock, spec, order)
     ordering = compacted(best.found, best.ordering, best.clock, spec)
@@ -93,85 +75,39 @@ def woven_cycles(
     constants: Sequence[Binding],
     queues: Sequence[str],
     spec: HardwareSpec,
-    ways: Sequence[Way],
-) -> list[int | None]:
-    """For each way, when the last instruction of a program ends that is woven so; None where that
-    finds no room. Buffers aren't moved together."""
-    clock = _clock(program, constants, queues, spec)
-    weaver = _Weaver(program.written, clock, spec)
-    found = [weaver.woven(way) for way in ways]
-    return [None if item is None else ended(item.ordering, item.clock) for item in found]
-
-
-def _clock(
-    program: Program, constants: Sequence[Binding], queues: Sequence[str], spec: HardwareSpec
-) -> Clock:
+    choice: Choice,
+) -> dict[Attempt, int]:
+    """For as many attempts to weave a program as are to be compared, when its last instruction
+    ends; those that find no room are left out. Buffers aren't moved together."""
     instructions = [item.instruction for item in program.written]
-    return clock_of(instructions, program.kernels.kernels, constants, queues, spec)
+    kernels = program.kernels.kernels
+    clock = clock_of(instructions, kernels, constants, queues, spec)
+    price = pricing(instructions, kernels, constants, queues, spec)
+    every = dependencies(program.written, Reach.ALL)
+    return woven_ends(program.written, every, clock, price, spec, choice)
 
 
-def _plain(written: list[Written], clock: Clock, spec: HardwareSpec, order: Order) -> _Program:
+def _plain(
+    written: list[Written], clock: Clock, spec: HardwareSpec, order: Order
+) -> ScheduledProgram:
     """The program with compute in the order of the groups, each after the other's end if need
     be."""
     found = dependencies(written)
     if order is Order.LAYERS:
         found = layer_by_layer(found, written)
-    return _Program(written, found, clock, _ordered(written, found, clock, spec))
+    return ScheduledProgram(written, found, clock, _ordered(written, found, clock, spec))
 
 
 def _woven(
-    written: list[Written], clock: Clock, spec: HardwareSpec, ways: Sequence[Way]
-) -> _Program:
-    """The program with its groups woven together, in the first way that finds room; as it is where
-    none does."""
-    weaver = _Weaver(written, clock, spec)
-    for way in ways:
-        found = weaver.woven(way)
-        if found is not None:
-            return found
-    plain = permuted(weaver.every, range(len(written)))
-    return _Program(written, plain, clock, _ordered(written, plain, clock, spec))
-
-
-@dataclass(slots=True)
-class _Weaver:
-    """Weaves one program in several ways. `every` are all its dependencies."""
-
-    written: list[Written]
-    clock: Clock
-    spec: HardwareSpec
-    every: Dependencies = field(init=False)
-    orders: dict[Freedom, list[int]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.every = dependencies(self.written, Reach.ALL)
-
-    def woven(self, way: Way) -> _Program | None:
-        """The program woven in a way; None where that finds no room."""
-        order = self._order(way.freedom)
-        room = self.spec.sram.usable_bytes * way.tenths // 10
-        short = forwarded(self.written, self.every, order, room)
-        program = relaunched(short.written, short.order)
-        clock = reordered(self.clock, [short.kept[number] for number in short.order], program)
-        fixed = anchored(permuted(short.found, short.order), self.spec, self._large_bytes())
-        if fixed is None:
-            return None
-        found, pinned = fixed
-        try:
-            scheduler = Scheduler(found, clock.fresh(), self.spec, pinned, Packing.SORTED)
-            return _Program(program, found, clock, scheduler.run())
-        except Stuck:
-            return None
-
-    def _order(self, freedom: Freedom) -> list[int]:
-        if freedom not in self.orders:
-            self.orders[freedom] = woven_order(
-                self.written, self.every, self.clock, freedom, self._large_bytes()
-            )
-        return self.orders[freedom]
-
-    def _large_bytes(self) -> int:
-        return self.spec.sram.usable_bytes * _LARGE_TENTHS // 10
+    written: list[Written], clock: Clock, price: Pricing, spec: HardwareSpec, choice: Choice
+) -> ScheduledProgram:
+    """The program with its groups woven together; as it is where that finds no room."""
+    every = dependencies(written, Reach.ALL)
+    best = best_woven(written, every, clock, price, spec, choice)
+    if best is not None:
+        return best
+    plain = permuted(every, range(len(written)))
+    return ScheduledProgram(written, plain, clock, _ordered(written, plain, clock, spec))
 
 
 def _ordered(

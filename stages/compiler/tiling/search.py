@@ -86,24 +86,21 @@ class Search:
         few: Columns = rows[self.catalogue.table.extents[rows, 1] <= -(-shape[1] // parts)]
         return few if len(few) else rows
 
-    def by_row_blocks(self, budget_bytes: int, most: int, dearer: float) -> list[Priced]:
-        """For each number of blocks up to `most` that the rows of a matrix are cut into, the
-        cheapest tile whose slots fit the budget, where it isn't more than `dearer` times as dear as
-        the cheapest of all."""
+    def in_row_blocks(self, budget_bytes: int, blocks: int, dearer: float) -> Priced | None:
+        """The cheapest tile whose slots fit the budget and that cuts the rows of a matrix into so
+        many blocks; None where none does, or where it is more than `dearer` times as dear as the
+        cheapest of all."""
         fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
         if not len(fits) or self.work.result_type.rank < 2:
-            return []
-        cycles = self.cycles[:, fits]
-        blocks = self.catalogue.counts[fits, -2]
-        found = []
-        for number in range(1, most + 1):
-            mine = np.flatnonzero(blocks == number)
-            if not len(mine):
-                continue
-            order, place = np.unravel_index(np.argmin(cycles[:, mine]), (len(cycles), len(mine)))
-            if cycles[order, mine[place]] <= cycles.min() * dearer:
-                found.append(self._priced(int(order), int(fits[mine[place]])))
-        return found
+            return None
+        mine = fits[self.catalogue.counts[fits, -2] == blocks]
+        if not len(mine):
+            return None
+        cycles = self.cycles[:, mine]
+        order, place = np.unravel_index(np.argmin(cycles), cycles.shape)
+        if cycles[order, place] > self.cycles[:, fits].min() * dearer:
+            return None
+        return self._priced(int(order), int(mine[place]))
 
     def rivals(self, budget_bytes: int, chosen: Priced, count: int) -> list[Priced]:
         """The cheapest tiles besides the chosen one whose slots fit the budget, in order."""

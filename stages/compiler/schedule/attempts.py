@@ -1,0 +1,176 @@
+"""Woven schedules that are tried, and the best of those that find room.
+
+An order that saves more transfers leaves less room for loads ahead of their time, and which of the
+two counts depends on a model's tiles. So a few are made for their times to be compared: as many as
+a bound on instructions allows, so that large models don't take longer than they gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stages.compiler.emit.program import Written
+from stages.compiler.schedule.clock import Clock, Pricing
+from stages.compiler.schedule.dependencies import Dependencies
+from stages.compiler.schedule.forwarding import forwarded
+from stages.compiler.schedule.holding import held
+from stages.compiler.schedule.holds import Hold, holds_of
+from stages.compiler.schedule.ordered import OrderedProgram
+from stages.compiler.schedule.ordering import Ordering, Packing, Scheduler, Stuck
+from stages.compiler.schedule.permute import permuted, relaunched, reordered, without
+from stages.compiler.schedule.weave import Freedom, woven_order
+from stages.hardware.spec import HardwareSpec
+
+_LARGE_TENTHS = 4
+"""Slots of as many tenths of the SRAM are filled one after the other."""
+_ENOUGH_INSTRUCTIONS, _MOST_INSTRUCTIONS = 45_000, 120_000
+"""No further schedule is tried once so many instructions have been scheduled: where one found room,
+and where none did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An order, and tenths of the SRAM that its buffers may take at once so that values are held,
+    and so that single loads are saved; what is left is for loads ahead of time, and for gaps."""
+
+    freedom: Freedom
+    held: int
+    loaded: int
+
+
+ATTEMPTS = (
+    Attempt(Freedom.STEPS, 8, 7),
+    Attempt(Freedom.STEPS, 6, 6),
+    Attempt(Freedom.STEPS, 6, 5),
+    Attempt(Freedom.GROUPS, 7, 7),
+    Attempt(Freedom.STEPS, 0, 6),
+    Attempt(Freedom.GROUPS, 0, 5),
+)
+"""What is tried where nothing is known of a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Attempts in the order in which they are made, and how many that find room are compared."""
+
+    attempts: tuple[Attempt, ...] = ATTEMPTS
+    enough: int = len(ATTEMPTS)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledProgram:
+    """A program in some order, what it must keep, and how a list schedule runs it."""
+
+    written: list[Written]
+    found: Dependencies
+    clock: Clock
+    ordering: Ordering
+
+
+def best_woven(
+    written: Sequence[Written],
+    found: Dependencies,
+    clock: Clock,
+    price: Pricing,
+    spec: HardwareSpec,
+    choice: Choice,
+) -> ScheduledProgram | None:
+    """The fastest of the woven schedules of a program; None where none finds room. `found` holds
+    every dependency (`Reach.ALL`)."""
+    weaving = _Weaving(written, found, clock, price, spec)
+    done: list[tuple[int, ScheduledProgram]] = []
+    spent = 0
+    for attempt in choice.attempts:
+        limit = _ENOUGH_INSTRUCTIONS if done else _MOST_INSTRUCTIONS
+        if spent > limit or len(done) == choice.enough:
+            break
+        laid = weaving.laid(attempt)
+        spent += len(laid.written)
+        scheduled = _scheduled(laid, spec)
+        if scheduled is not None:
+            done.append(scheduled)
+    return min(done, key=lambda item: item[0])[1] if done else None
+
+
+def woven_ends(
+    written: Sequence[Written],
+    found: Dependencies,
+    clock: Clock,
+    price: Pricing,
+    spec: HardwareSpec,
+    choice: Choice,
+) -> dict[Attempt, int]:
+    """For as many attempts as are to be compared, when the last instruction of a program ends;
+    those that find no room are left out."""
+    weaving = _Weaving(written, found, clock, price, spec)
+    ends: dict[Attempt, int] = {}
+    for attempt in choice.attempts:
+        if len(ends) == choice.enough:
+            break
+        scheduled = _scheduled(weaving.laid(attempt), spec)
+        if scheduled is not None:
+            ends[attempt] = scheduled[0]
+    return ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """A program in a woven order, not yet scheduled."""
+
+    written: list[Written]
+    found: Dependencies
+    clock: Clock
+
+
+def _scheduled(laid: _Laid, spec: HardwareSpec) -> tuple[int, ScheduledProgram] | None:
+    """A list schedule and when it ends; None where a buffer finds no room."""
+    scheduler = Scheduler(laid.found, laid.clock.fresh(), spec, frozenset(), Packing.SORTED)
+    try:
+        ordering = scheduler.run()
+    except Stuck:
+        return None
+    end = max(scheduler.ends, default=0)
+    return end, ScheduledProgram(laid.written, laid.found, laid.clock, ordering)
+
+
+@dataclass(slots=True)
+class _Weaving:
+    """A program to weave; its orders, and what could be held in each, are found once."""
+
+    written: Sequence[Written]
+    found: Dependencies
+    clock: Clock
+    price: Pricing
+    spec: HardwareSpec
+    orders: dict[Freedom, OrderedProgram] = field(default_factory=dict)
+    holds: dict[Freedom, list[Hold]] = field(default_factory=dict)
+
+    def laid(self, attempt: Attempt) -> _Laid:
+        """The program in the order of an attempt, without the transfers that it saves."""
+        ordered, clock, room = self._ordered(attempt.freedom), self.clock, self._bytes
+        if attempt.held:
+            holds = self._holds(attempt.freedom)
+            done = held(ordered, holds, clock.prices, self.price, self.spec.dma, room(attempt.held))
+            left = done.program
+            clock = without(clock, left.kept, done.prices)
+            ordered = OrderedProgram(left.written, left.found, left.order)
+        short = forwarded(ordered, room(attempt.loaded))
+        program = relaunched(short.written, short.order)
+        clock = reordered(clock, [short.kept[number] for number in short.order], program)
+        return _Laid(program, permuted(short.found, short.order), clock)
+
+    def _bytes(self, tenths: int) -> int:
+        return self.spec.sram.usable_bytes * tenths // 10
+
+    def _ordered(self, freedom: Freedom) -> OrderedProgram:
+        if freedom not in self.orders:
+            large = self._bytes(_LARGE_TENTHS)
+            order = woven_order(self.written, self.found, self.clock, freedom, large)
+            self.orders[freedom] = OrderedProgram(self.written, self.found, order)
+        return self.orders[freedom]
+
+    def _holds(self, freedom: Freedom) -> list[Hold]:
+        if freedom not in self.holds:
+            self.holds[freedom] = holds_of(self._ordered(freedom), self.clock.prices)
+        return self.holds[freedom]
