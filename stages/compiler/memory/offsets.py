@@ -18,7 +18,7 @@ from stages.memory_planner.solver import lowest_peak
 
 _STEPS = 4_000
 """Search steps for one memory, about half a second where first fit misses the bound by 5 %."""
-_BRIEF = 4
+_BRIEF = 64
 """Instants for which a buffer may be live and still be listed for each of them."""
 ENOUGH = 1.05
 """Of the max-live bound: a peak that isn't worth a search."""
@@ -37,7 +37,7 @@ class Request:
 
     @property
     def is_brief(self) -> bool:
-        """Whether it is live for an instant or a few."""
+        """Whether it is live, and not for long."""
         return 0 < self.stop - self.start <= _BRIEF
 
 
@@ -62,7 +62,8 @@ class Arena:
         self.limit = limit
         self.alignment = alignment
         self._placed: list[Placed] = []
-        self._brief: defaultdict[int, list[Placed]] = defaultdict(list)
+        self._live: defaultdict[int, list[Placed]] = defaultdict(list)
+        self._begun: defaultdict[int, list[Placed]] = defaultdict(list)
         self._others: list[Placed] = []
 
     @property
@@ -122,17 +123,24 @@ class Arena:
                 items.pop()
 
     def _lists(self, request: Request) -> list[list[Placed]]:
-        """The lists that a buffer is in: one for each instant where it is live for a few."""
+        """The lists that a buffer is in: where it is brief, that of each instant of its life, and
+        that of what begins when it does."""
         if not request.is_brief:
             return [self._others]
-        return [self._brief[instant] for instant in range(request.start, request.stop)]
+        lived = range(request.start, request.stop)
+        return [self._begun[request.start], *(self._live[instant] for instant in lived)]
 
     def _near(self, request: Request) -> Iterable[Placed]:
-        """At least all that is live together with a buffer. Most of what is placed is a group's
-        tiles, which meet few of the others."""
+        """At least all that is live together with a buffer. Most of what is placed is brief, and
+        meets few of the others."""
         if not request.is_brief:
             return self._placed
-        return chain(self._others, *self._lists(request))
+        later = range(request.start + 1, request.stop)
+        return chain(
+            self._others,
+            self._live[request.start],
+            *(self._begun[instant] for instant in later),
+        )
 
 
 def place_within(arena: Arena, requests: Sequence[Request]) -> Request | None:
