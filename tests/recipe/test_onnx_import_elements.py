@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from stages.errors import InputError
+from stages.package import mapped
 from stages.recipe.onnx_import import import_model, parse_model
 from stages.recipe.onnx_import.elements import _GRAPH, _INITIALIZER, _LARGE_BYTES, _sized
 
@@ -144,6 +147,14 @@ def test_broken_bytes_end_as_onnx_ends_them(place: int, byte: int) -> None:
     data += data_of(model_of([large_of(TensorProto.FLOAT)]))[:400]
     data[place % len(data)] = byte
     assert _answer(bytes(data)) == _answer_of_onnx(bytes(data))
+
+
+@pytest.mark.parametrize("cut", [2, 5_000, 100_000])
+def test_a_broken_file_can_be_closed(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(data_of(model_of([large_of(TensorProto.FLOAT)]))[:-cut])
+    with pytest.raises(DecodeError), mapped(path) as data:
+        parse_model(data)
 
 
 def _answer(data: bytes) -> ModelProto | str:

@@ -37,15 +37,24 @@ def parse_model(data: memoryview) -> tuple[ModelProto, Elements]:
     Raises:
         DecodeError: the bytes are no model.
     """
-    if sys.byteorder == "little":
-        try:
-            small, elements = _apart(data)
-        except _NotSplitError:
-            return _whole(data), {}
-        model = _whole(small)
-        if not model.functions:  # inlining takes a model that is whole
-            return model, elements
-    return _whole(data), {}
+    split = _split(data) if sys.byteorder == "little" else None
+    if split is None:
+        return _whole(data), {}
+    model, elements = _whole(split[0]), split[1]
+    if model.functions:  # inlining takes a model that is whole
+        return _whole(data), {}
+    return model, elements
+
+
+def _split(data: memoryview) -> tuple[bytes, Elements] | None:
+    """A model's bytes without large data, and those data; None where it can't be done.
+
+    Nothing of `data` is held behind it, by an error's frames either: a mapped file can be closed.
+    """
+    try:
+        return _apart(data)
+    except _NotSplitError:
+        return None
 
 
 def _whole(data: bytes | memoryview) -> ModelProto:
@@ -78,11 +87,6 @@ class _Parts:
 
 
 def _apart(data: memoryview) -> tuple[bytes, Elements]:
-    """A model's bytes without large data, and those data.
-
-    Raises:
-        _NotSplitError: see there.
-    """
     found = _Parts()
     model: list[bytes | memoryview] = []
     for item in _fields(data, 0, len(data)):
