@@ -11,7 +11,14 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from stages.collector import collector_paused
-from stages.compiler.checkpoint import resumed, rewritten, run_to, stopped, undecided
+from stages.compiler.checkpoint import (
+    is_past,
+    resumed,
+    rewritten,
+    run_to,
+    stopped,
+    undecided,
+)
 from stages.compiler.draft import Pass
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.lora import Lora
@@ -45,7 +52,9 @@ from stages.package import (
 )
 from stages.plan.packing import pack
 from stages.quantizer import Decided, Subject, decide, load_settings
-from stages.recipe.onnx_import import import_model
+from stages.recipe.graph import Graph
+from stages.recipe.onnx_import import import_model, parse_model
+from stages.tensors import Array
 from stages.version import COMPILER_VERSION
 
 MODEL_FILE = "model.onnx"
@@ -146,8 +155,9 @@ def compile_until(
         CompileError: no recipe for this device exists, or none within the accuracy limit.
     """
     inputs = _read(normalized_dir, hardware, quantization, start_from, interleaving, lora)
-    progress = run_to(inputs.progress, inputs.first, inputs.then, inputs.spec, stop_after)
-    write_stopped(out_dir, stopped(progress, inputs.then, inputs.digests))
+    then = decisions()
+    progress = run_to(inputs.progress, inputs.first, then, inputs.spec, stop_after)
+    write_stopped(out_dir, stopped(progress, then, inputs.digests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,6 @@ class _Inputs:
     quantization_data_sha256: Mapping[str, str]
     progress: Progress
     first: tuple[Pass, ...]
-    then: tuple[Pass, ...]
 
 
 def _read(
@@ -173,9 +182,7 @@ def _read(
 ) -> _Inputs:
     spec = load_spec(hardware)
     model_path = normalized_dir / MODEL_FILE
-    model, facts = _read_model(model_path)
-    graph, constants = import_model(model)
-    del model  # as large as the constants
+    graph, constants, facts = _read_model(model_path)
     samples_path = normalized_dir / SAMPLES_FILE
     samples = load_samples(samples_path)
     sample = samples[0] if samples else None
@@ -186,27 +193,26 @@ def _read(
         decided = decide(load_settings(quantization, graph), subject)
         digests[_QUANTIZATION] = file_facts(quantization).sha256
         digests |= {f"inputs for {key}": value for key, value in decided.data_sha256.items()}
-    first, then = rewrites(decided.quantization, sample, lora), decisions()
+    first = rewrites(decided.quantization, sample, lora)
     if start_from is None:
         progress = begin(graph, constants, spec, interleaving)
     else:
         found = read_stopped(start_from)
-        progress = resumed(found, digests, first, then, spec, interleaving)
-    return _Inputs(spec, digests, decided.data_sha256, progress, first, then)
+        progress = resumed(found, digests, first, decisions(), spec, interleaving)
+    return _Inputs(spec, digests, decided.data_sha256, progress, first)
 
 
 def _contents(inputs: _Inputs, reuse: Reuse) -> tuple[Contents, str]:
     """What goes into the package, from old decisions where there are any; and a word on them."""
     spec = inputs.spec
+    begun = is_past(inputs.progress, inputs.first)
     progress = rewritten(inputs.progress, inputs.first, spec)
-    left = undecided(progress, inputs.then)
-    begun = len(left) < len(inputs.then)
     found, said = _find(reuse, "" if begun else progress.structure_sha256)
     if found is not None:
         draft = reused(progress, found)
         facts, plan = found.facts, found.plan
     else:
-        decided = decide_all(progress, left, spec)
+        decided = decide_all(progress, undecided(progress, decisions()), spec)
         draft = decided.progress.whole
         facts, plan = facts_of(decided), plan_files(decided.plan)
         if reuse.store is not None and facts.structure_sha256:
@@ -264,21 +270,20 @@ def _own_quantization(normalized_dir: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _read_model(path: Path) -> tuple[onnx.ModelProto, FileFacts]:
-    """The model and its digest, from one reading."""
+def _read_model(path: Path) -> tuple[Graph, Mapping[str, Array], FileFacts]:
+    """What the model means, and its digest, from one reading."""
     hint = "run `recipe normalize MODEL --out DIR` first"
     if not path.is_file():
         problem = f"no normalised model {path.name!r} in {path.parent.name!r}"
         raise InputError(problem, where=str(path.parent), hint=hint)
-    model = onnx.ModelProto()
     try:
         with mapped(path) as data:
             facts = FileFacts(len(data), hashlib.sha256(data).hexdigest())
-            model.ParseFromString(data)
+            model, elements = parse_model(data)
         onnx.load_external_data_for_model(model, str(path.parent))
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
         problem = f"the normalised model can't be read: {error}"
         raise InputError(problem, where=str(path), hint=hint) from error
     if not model.HasField("graph"):
         raise InputError("the normalised model holds no graph", where=str(path), hint=hint)
-    return model, facts
+    return *import_model(model, elements), facts

@@ -96,6 +96,9 @@ def compile_(
     """Compile a normalised model to a recipe package for one device."""
     # Before numpy comes: threads that wait for each other burn more CPU than these products take.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # And huge pages for arrays that live as short as these: to find them room, the kernel moves
+    # others, where memory is in pieces for longer than it takes to fill small pages.
+    os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     from flows.steps import stage_calls
 
     spec = _spec(context, hardware, out)

@@ -6,6 +6,11 @@ ONNX Runtime isn't among it: its sessions start threads, and only some stages wa
 import stages.benchmark
 import stages.compile
 import stages.compiler.cascade.strategy
+import stages.compiler.passes.layout
+import stages.compiler.passes.order
+import stages.compiler.passes.separate_reads
+import stages.compiler.passes.view_concats
+import stages.compiler.passes.view_slices
 import stages.compiler.trial
 import stages.gate
 import stages.normalize

@@ -213,11 +213,26 @@ def thermal_stress(package: Path, spec: Path, out: Path, params: Params) -> Stag
 
 
 def _timed(stage: Stage, work: Callable[[], str], out: Path) -> StageResult:
-    from stages.report import figures
-    from stages.report.facts import FAILED_OUTCOMES
-
     started = time.perf_counter()
     verdict = str(work())
-    outcome = FAILED_OUTCOMES[stage] if verdict == FAIL else Outcome.PASSED
     seconds = time.perf_counter() - started
-    return StageResult(stage, verdict, outcome, figures.main_figure(stage, out), seconds)
+    return StageResult(stage, verdict, _outcome(stage, verdict), _figure(stage, out), seconds)
+
+
+def _outcome(stage: Stage, verdict: str) -> Outcome:
+    if verdict != FAIL:
+        return Outcome.PASSED
+    from stages.report.facts import FAILED_OUTCOMES
+
+    return FAILED_OUTCOMES[stage]
+
+
+def _figure(stage: Stage, out: Path) -> str:
+    if stage is Stage.COMPILE:
+        # Its figure needs none of what the others read reports with.
+        from stages.report.package_figure import package_figure
+
+        return package_figure(out)
+    from stages.report.figures import main_figure
+
+    return main_figure(stage, out)

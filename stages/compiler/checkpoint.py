@@ -23,15 +23,20 @@ _OWN = frozenset({Kind.RELAYOUT, Kind.IDENTITY, Kind.RESHAPE})
 """Kinds that the compiler puts in by itself; no list names them."""
 
 
+def is_past(progress: Progress, steps: Sequence[Pass]) -> bool:
+    """Whether the last pass came behind all of these: it is none of them."""
+    return bool(progress.after) and progress.after not in [step.name for step in steps]
+
+
 def rewritten(progress: Progress, steps: Sequence[Pass], spec: HardwareSpec) -> Progress:
     """Behind the rewrites that are left, where decisions begin; as it is where they have begun.
 
     Raises:
         CompileError: no recipe for this device exists.
     """
-    names = [step.name for step in steps]
-    if progress.after and progress.after not in names:
+    if is_past(progress, steps):
         return progress
+    names = [step.name for step in steps]
     done = names.index(progress.after) + 1 if progress.after else 0
     return begin_decisions(rewrite(progress, steps[done:], spec), spec)
 

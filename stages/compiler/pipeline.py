@@ -18,22 +18,17 @@ from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
 from stages.compiler.passes.integer_masks import QuantizeMasks
-from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
 from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.compiler.passes.masks import ShareEqual, SimplifyMasks
 from stages.compiler.passes.mean_first import MeanFirst
 from stages.compiler.passes.merge_lora import MergeLora
-from stages.compiler.passes.order import Order
 from stages.compiler.passes.precision import Precision
 from stages.compiler.passes.quantize import QuantizeActivations, QuantizeWeights
 from stages.compiler.passes.recognize import Recognize
 from stages.compiler.passes.scales import AbsorbScales, HoistScales
-from stages.compiler.passes.separate_reads import SeparateReads
 from stages.compiler.passes.sink_dequantize import SinkDequantize
 from stages.compiler.passes.small_gemms import SmallGemms
-from stages.compiler.passes.view_concats import ViewConcats
-from stages.compiler.passes.view_slices import ViewSlices
 from stages.compiler.progress import (
     Progress,
     begin_decisions,
@@ -118,6 +113,13 @@ def _equalizing(quantization: Quantization | None) -> tuple[Pass, ...]:
 def decisions() -> tuple[Pass, ...]:
     """The passes behind them, in order. They read no constant's elements, and make no constant:
     what they decide holds for all weights of the same structure."""
+    # Not needed where decisions are reused.
+    from stages.compiler.passes.layout import AssignLayouts
+    from stages.compiler.passes.order import Order
+    from stages.compiler.passes.separate_reads import SeparateReads
+    from stages.compiler.passes.view_concats import ViewConcats
+    from stages.compiler.passes.view_slices import ViewSlices
+
     return (
         Order(),
         AssignLayouts(),

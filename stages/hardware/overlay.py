@@ -40,7 +40,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,63}$")]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class _Value(_Section):

@@ -140,7 +140,7 @@ TensorLayout = Annotated[Layout, BeforeValidator(_layout)]
 class Section(BaseModel):
     """A mapping with known keys only."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class ArraySection(Section):

@@ -13,6 +13,7 @@ import secrets
 import sys
 import zipfile
 import zlib
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
 from io import BytesIO
@@ -38,15 +39,23 @@ _UNASKED = frozenset({"calibration", "comparison", "device", "evaluation", "norm
 def code_digest() -> str:
     """The SHA-256 of the code that decides, and of the versions of the libraries under it: what
     another of them decided isn't used, whatever the compiler's version says."""
-    root = Path(__file__).resolve().parents[1]
+    root = str(Path(__file__).resolve().parents[1])
     digest = hashlib.sha256(f"{sys.version_info[:2]} {np.__version__} {version('scipy')}".encode())
-    for file in sorted(root.rglob("*.py")):
-        name = file.relative_to(root)
-        if name.parts[0] not in _UNASKED:
-            content = file.read_bytes()
-            digest.update(f"{name.as_posix()} {len(content)}\n".encode())
-            digest.update(content)
+    for path in sorted(_code_files(root)):
+        with open(path, "rb") as file:
+            content = file.read()
+        name = path[len(root) + 1 :].replace(os.sep, "/")
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
     return digest.hexdigest()
+
+
+def _code_files(root: str) -> Iterator[str]:
+    """The code of the rooms that decide. Text for paths: there are hundreds of them."""
+    for folder, inner, files in os.walk(root):
+        left_out = _UNASKED if folder == root else frozenset[str]()
+        inner[:] = [name for name in inner if name not in left_out and name != "__pycache__"]
+        yield from (os.path.join(folder, name) for name in files if name.endswith(".py"))
 
 
 def find_stored(folder: Path, structure_sha256: str) -> StoredDecisions | None:

@@ -33,7 +33,7 @@ _BELONGS = {
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class RangeDocument(_Part):

@@ -15,9 +15,8 @@ from stages.report.facts import (
     ValidationFacts,
     facts_of,
 )
-from stages.units import format_bytes, format_ns
-
-_HOST_GROUP = " on host"
+from stages.report.package_figure import package_figure
+from stages.units import format_ns
 
 
 def main_figure(stage: str, out: Path) -> str:
@@ -38,14 +37,6 @@ def _normalize(out: Path) -> str:
     if not facts.proof.compared_with:
         return f"{figure}, not compared"
     return f"{figure}, differs by {facts.proof.max_relative_difference:.1e} at most"
-
-
-def _compile(out: Path) -> str:
-    lines = (out / "recipe.txt").read_text(encoding="utf-8").splitlines()
-    groups = [line for line in lines if line.startswith("group ")]
-    hosted = sum(_HOST_GROUP in line for line in groups)
-    weights = (out / "weights.safetensors").stat().st_size
-    return f"{len(groups)} groups, {hosted} on the host, weights {format_bytes(weights)}"
 
 
 def _validate(out: Path) -> str:
@@ -94,7 +85,7 @@ def _thermal_stress(out: Path) -> str:
 
 _FIGURES: dict[str, Callable[[Path], str]] = {
     "normalize": _normalize,
-    "compile": _compile,
+    "compile": package_figure,
     "validate": _validate,
     "benchmark": _benchmark,
     "gate": _gate,

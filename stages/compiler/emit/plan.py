@@ -16,7 +16,6 @@ from stages.compiler.emit.synchronize import synchronized
 from stages.compiler.emit.tiles import TileEmitter, slot_places
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
-from stages.compiler.memory.lifetimes import view_operators
 from stages.compiler.memory.slots import PlacedCascade, Slots
 from stages.compiler.schedule.attempts import Attempt, Choice
 from stages.compiler.schedule.reorder import Order, scheduled, woven_cycles
@@ -49,7 +48,6 @@ class PlanEmitter:
     constants: list[Binding] = field(default_factory=list)
     constant_places: dict[str, Access] = field(default_factory=dict)
     next_address: int = 0
-    views: dict[str, Operator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.program = Program(self.spec)
@@ -89,8 +87,7 @@ class PlanEmitter:
         return woven_cycles(self.program, self.constants, queues, self.spec, choice)
 
     def _write(self, groups: Iterable[Group]) -> None:
-        operators = {op.name: op for op in self.draft.graph.operators}
-        self.views = view_operators(self.draft)
+        operators = self.memory.operators
         cascaded = {name for item in self.draft.recipe.cascades for name in item.groups}
         for group in groups:
             members = [operators[name] for name in group.operators]
@@ -155,8 +152,8 @@ class PlanEmitter:
 
     def _is_constant(self, value: str) -> bool:
         """Whether a value is a constant, or a view of one."""
-        while value in self.views:
-            value = self.views[value].inputs[0]
+        while value in self.memory.views:
+            value = self.memory.views[value].inputs[0]
         return self.memory.roots[value] in self.draft.constants
 
     def _cascade(self, cascade: PlacedCascade) -> None:
@@ -260,8 +257,8 @@ class PlanEmitter:
     def _value(self, value: str) -> Access:
         """The access to a whole value in memory; raw constants get a place when first asked for."""
         tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
-        if value in self.views:
-            operator = self.views[value]
+        if value in self.memory.views:
+            operator = self.memory.views[value]
             source = self._value(operator.inputs[0])
             seen = view_region(operator, source.region, tensor_type, layout)
             assert seen is not None, f"%{value} is no view"

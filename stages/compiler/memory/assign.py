@@ -9,7 +9,7 @@ from stages.compiler.cascade.stripes import Striped
 from stages.compiler.draft import Draft
 from stages.compiler.memory.cascades import NoRoomError, cascade_tile, place_cascade, widened
 from stages.compiler.memory.ddr import Residency, allocation, ddr_allocations
-from stages.compiler.memory.lifetimes import Storage, storages, view_roots
+from stages.compiler.memory.lifetimes import Storage, storages, view_operators, view_roots
 from stages.compiler.memory.offsets import (
     Arena,
     Placed,
@@ -43,10 +43,13 @@ all rows of another."""
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory decisions that the plan is emitted from. `roots` maps views to their storage,
+    """The memory decisions that the plan is emitted from. `operators` go by their names, `views`
+    are those of `view_operators`, `roots` maps them to their storage,
     `cascades` goes by the name of each one's first group, `cycles` are estimates by group number,
     and `resident` are the storages that lie whole in the SRAM."""
 
+    operators: Mapping[str, Operator]
+    views: Mapping[str, Operator]
     roots: Mapping[str, str]
     works: Mapping[str, Workload]
     slots: Mapping[str, Slots]
@@ -71,6 +74,7 @@ class Assignment:
     catalogues: dict[str, Catalogue] = field(default_factory=dict)
     needs: dict[object, SlotNeeds] = field(default_factory=dict)
     operators: Mapping[str, Operator] = field(default_factory=dict)
+    views: Mapping[str, Operator] = field(default_factory=dict)
 
     def beside(self, cascades: tuple[Striped, ...], kept: frozenset[str]) -> Assignment:
         """The same draft with some of its groups in cascades, among these residents: what was
@@ -91,7 +95,8 @@ class Assignment:
         if not self.works:
             self.operators = {op.name: op for op in self.draft.graph.operators}
             self.works = workloads(self.draft, self.operators)
-        roots = view_roots(self.draft)
+            self.views = view_operators(self.draft)
+        roots = view_roots(self.draft, self.views)
         stores = storages(self.draft, roots)
         if self.cascades:
             stores = widened(stores, self.cascades)
@@ -366,6 +371,8 @@ class Assignment:
         )
         works = {work.group.name: work for work in self.works.values()}
         memory = Memory(
+            self.operators,
+            self.views,
             roots,
             works,
             solution.slots,

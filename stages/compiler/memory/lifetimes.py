@@ -87,9 +87,8 @@ def concat_slices(operator: Operator, types: Mapping[str, TensorType]) -> list[O
     return pieces
 
 
-def view_roots(draft: Draft) -> dict[str, str]:
+def view_roots(draft: Draft, views: Mapping[str, Operator]) -> dict[str, str]:
     """For every value, the value whose storage it shares (itself unless it is a view)."""
-    views = view_operators(draft)
     roots: dict[str, str] = {}
     for value in draft.graph.types:
         root = value

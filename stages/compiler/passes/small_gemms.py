@@ -11,7 +11,6 @@ from stages.compiler.small_gemms.regroup import regroup, widths
 from stages.compiler.small_gemms.siblings import Sibling, families, feeders_of, merge, tail_of
 from stages.compiler.small_gemms.weighing import Weigher
 from stages.compiler.support import device_type, engine_of
-from stages.compiler.tiling.workload import product_of
 from stages.compiler.trial_result import Trial
 from stages.hardware.cost import contraction_cycles, vector_cycles
 from stages.hardware.spec import HardwareSpec
@@ -134,6 +133,8 @@ class _Weighing:
 
     def _array_cycles(self, operator: Operator, editor: GraphEditor, together: int = 1) -> int:
         """Cycles of a whole contraction on the array, with so many of its groups as one."""
+        from stages.compiler.tiling.workload import product_of
+
         names = (operator.outputs[0], *operator.inputs[:2])
         product = product_of(operator, *(editor.types[name].shape for name in names))
         return contraction_cycles(

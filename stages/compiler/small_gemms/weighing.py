@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from stages.compiler.draft import GraphEditor
-from stages.compiler.group_prices import GroupPrices
 from stages.compiler.structure import structure
 from stages.compiler.support import engine_of
 from stages.compiler.trial_result import Trial
@@ -16,19 +17,26 @@ from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import TensorType
 
+if TYPE_CHECKING:
+    from stages.compiler.group_prices import GroupPrices
+
 _PASSING = frozenset({Kind.DEQUANTIZE, Kind.RESHAPE, Kind.IDENTITY})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Weigher:
     """Tries parts of graphs on one device; those that differ in names alone are tried once."""
 
     spec: HardwareSpec
     known: dict[object, Trial | None] = field(default_factory=dict)
-    prices: GroupPrices = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prices", GroupPrices(self.spec))
+    @cached_property
+    def prices(self) -> GroupPrices:
+        """What groups cost."""
+        # Loads all of tiling: most networks have nothing to weigh.
+        from stages.compiler.group_prices import GroupPrices
+
+        return GroupPrices(self.spec)
 
     def cycles(self, operators: Sequence[Operator], editor: GraphEditor) -> int | None:
         """The prices of operators as groups, one after the other; None where the host takes one.

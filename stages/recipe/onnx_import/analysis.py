@@ -21,6 +21,7 @@ from onnx import (
 )
 
 from stages.errors import InputError
+from stages.recipe.onnx_import.elements import Elements
 from stages.recipe.onnx_import.evaluation import (
     RANDOM,
     as_tensor,
@@ -83,8 +84,9 @@ class Analysis:
         return answer.shape if isinstance(answer, TensorType) else None
 
 
-def analyse(model: ModelProto) -> Analysis:
-    """Read a model's values in order, folding nodes whose results are known already.
+def analyse(model: ModelProto, elements: Elements) -> Analysis:
+    """Read a model's values in order, folding nodes whose results are known already. `elements` are
+    the data of the initialisers that have none in the model.
 
     Raises:
         InputError: weights were left outside the model, or don't fill their shape.
@@ -94,8 +96,11 @@ def analyse(model: ModelProto) -> Analysis:
     initializers = {tensor.name for tensor in graph.initializer}
     inputs = [value.name for value in graph.input if value.name not in initializers]
     analysis = Analysis(opsets, inputs)
-    for tensor in graph.initializer:
-        _add_initializer(analysis, tensor)
+    for place, tensor in enumerate(graph.initializer):
+        if place in elements:
+            _add_constant(analysis, tensor.name, elements[place])
+        else:
+            _add_initializer(analysis, tensor)
     for sparse in graph.sparse_initializer:
         _add_constant(analysis, sparse.values.name, _dense(sparse))
     for value in (*graph.input, *graph.output, *graph.value_info):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from onnx import ModelProto
 from onnx.inliner import inline_local_functions
 
 from stages.errors import CompileError
 from stages.recipe.graph import Graph
 from stages.recipe.onnx_import.analysis import Analysis, analyse
+from stages.recipe.onnx_import.elements import Elements
 from stages.recipe.onnx_import.enclosure import enclose
 from stages.recipe.onnx_import.finish import finish
 from stages.recipe.onnx_import.host import emit_host_call
@@ -18,11 +21,16 @@ from stages.recipe.onnx_import.value_types import Cause, Untyped
 from stages.recipe.operators import IllegalOperatorError, infer
 from stages.tensors import Array, TensorType
 
+_NO_ELEMENTS: Elements = MappingProxyType({})
 
-def import_model(model: ModelProto) -> tuple[Graph, dict[str, Array]]:
+
+def import_model(
+    model: ModelProto, elements: Elements = _NO_ELEMENTS
+) -> tuple[Graph, dict[str, Array]]:
     """The graph that a normalised model means, and the data of its constants by name.
 
-    What no kind can mean becomes a `host_call` that carries the original node.
+    What no kind can mean becomes a `host_call` that carries the original node. `elements` are the
+    data of initialisers that have none in the model: see `parse_model`.
 
     Raises:
         InputError: the model is broken: an attribute has the wrong type, weights lie outside it, a
@@ -31,7 +39,7 @@ def import_model(model: ModelProto) -> tuple[Graph, dict[str, Array]]:
     """
     if model.functions:
         model = inline_local_functions(model)
-    analysis = analyse(model)
+    analysis = analyse(model, elements)
     _require_typed_inputs(analysis)
     outputs = [value.name for value in model.graph.output]
     nodes = enclose(analysis, outputs)
