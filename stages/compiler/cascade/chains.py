@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import lcm
 
 from stages.compiler.draft import Draft
 from stages.compiler.tiling.footprint import Span
@@ -43,8 +44,11 @@ class Site:
 
     def can_cut(self, number: int, axis: int) -> bool:
         """Whether a group's result can be cut anywhere along an axis."""
-        work = self.works[number]
-        return work.result_type.shape[axis] > 1 and work.granularity(axis) == 1
+        return self.works[number].result_type.shape[axis] > self.step(number, axis)
+
+    def step(self, number: int, axis: int) -> int:
+        """What cuts of a group's result along an axis are multiples of: a block of channels."""
+        return self.works[number].granularity(axis)
 
     def is_held(self, value: str, stop: int) -> bool:
         """Whether a value passes within a chain alone that ends before group `stop`."""
@@ -55,8 +59,8 @@ class Site:
 @dataclass(frozen=True, slots=True)
 class Chain:
     """The groups `[start, stop)` as a chain. `axes`: of each group's result, the axis along which
-    it is cut. `held`: results that pass within the chain alone; `inner`: all that do. `known`:
-    boxes that were asked for."""
+    it is cut. `held`: results that pass within the chain alone; `inner`: all that do. `step`: what
+    all cuts are multiples of. `known`: boxes that were asked for."""
 
     start: int
     stop: int
@@ -64,6 +68,7 @@ class Chain:
     axes: tuple[int, ...]
     held: tuple[str, ...]
     inner: frozenset[str]
+    step: int = 1
     known: dict[tuple[int, Span], Boxes] = field(default_factory=dict, compare=False)
 
     @property
@@ -131,15 +136,33 @@ def _axis_of(site: Site, first: int, axes: Mapping[int, int]) -> int | None:
     if first not in site.works:
         return None
     result = site.works[first].result
-    cuts = {
-        site.cut_axes(reader, axes[reader])[result]
-        for reader in site.readers.get(result, ())
-        if reader in axes
-    }
+    readers = [number for number in site.readers.get(result, ()) if number in axes]
+    cuts = {site.cut_axes(reader, axes[reader])[result] for reader in readers}
     if len(cuts) != 1:
         return None
     (cut,) = cuts
-    return cut if cut >= 0 and site.can_cut(first, cut) else None
+    if cut < 0 or not site.can_cut(first, cut):
+        return None
+    for reader in readers:
+        step = max(site.step(first, cut), site.step(reader, axes[reader]))
+        if step > 1 and not _keeps_places(site.works[reader], axes[reader], result, cut, step):
+            return None
+    return cut
+
+
+def _keeps_places(work: Workload, axis: int, value: str, cut: int, step: int) -> bool:
+    """Whether a group needs just the same places of an operand as it makes of its result: then
+    blocks of the one are blocks of the other."""
+    shape = work.result_type.shape
+    if shape[axis] != work.types[value].shape[cut]:
+        return False
+    last = (shape[axis] - 1) // step * step
+    for start, stop in ((0, step), (last, shape[axis])):
+        box = list(full_box(shape))
+        box[axis] = (start, min(stop, shape[axis]))
+        if work.boxes(tuple(box))[value][cut] != box[axis]:
+            return False
+    return True
 
 
 def _chain(site: Site, start: int, stop: int, axes: Mapping[int, int]) -> Chain:
@@ -153,21 +176,25 @@ def _chain(site: Site, start: int, stop: int, axes: Mapping[int, int]) -> Chain:
         tuple(axes[number] for number in range(start, stop)),
         held,
         frozenset(results),
+        lcm(*(site.step(number, axes[number]) for number in range(start, stop))),
     )
 
 
 def _cut_axes(work: Workload, axis: int) -> Mapping[str, int]:
     shape = work.result_type.shape
     whole = work.boxes(full_box(shape))
-    middle = shape[axis] // 2
-    box = tuple((middle, middle + 1) if at == axis else (0, n) for at, n in enumerate(shape))
+    step = work.granularity(axis)
+    middle = shape[axis] // 2 // step * step
+    cut = (middle, min(middle + step, shape[axis]))
+    box = tuple(cut if at == axis else (0, n) for at, n in enumerate(shape))
     part = work.boxes(box)
     found = {}
     for value in work.operands:
         full, needed = whole.get(value), part.get(value)
-        cut = [at for at, (a, b) in enumerate(zip(full or (), needed or (), strict=True)) if a != b]
-        if value in work.tables or not cut:
+        pairs = enumerate(zip(full or (), needed or (), strict=True))
+        axes = [at for at, (one, other) in pairs if one != other]
+        if value in work.tables or not axes:
             found[value] = _WHOLE
         else:
-            found[value] = cut[0] if len(cut) == 1 else _SEVERAL
+            found[value] = axes[0] if len(axes) == 1 else _SEVERAL
     return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from stages.compiler.cascade.chains import Site, axes_of, chains_ending
 from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
+from stages.compiler.tiling.streams import align
 
 LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""
@@ -112,7 +113,7 @@ def best_intervals(
             continue
         for estimate in _estimates(prices, last, ground.capacity_bytes):
             chain = estimate.chain
-            if not _passes_through_ddr(ground, estimate):
+            if not _may_gain(ground, estimate):
                 continue
             if estimate.sram_bytes > ground.room_bytes(estimate):
                 continue
@@ -129,37 +130,43 @@ def rank(estimate: Estimate) -> tuple[int, int, int]:
 
 
 def may_pay(ground: Ground, last: int) -> bool:
-    """Whether the group reads what one of the tiled groups before it has put into the DDR."""
-    results = {
-        ground.site.works[number].result
+    """Whether the group reads what one of the tiled groups before it has put into the DDR, or what
+    another engine has made."""
+    works, resident = ground.site.works, ground.resident
+    engines = {
+        works[number].result: works[number].group.engine
         for number in range(max(0, last - LONGEST), last)
-        if number in ground.site.works
+        if number in works
     }
+    work = works[last]
     return any(
-        value in results and value not in ground.resident
-        for value in ground.site.works[last].operands
+        value in engines and (value not in resident or engines[value] is not work.group.engine)
+        for value in work.operands
     )
 
 
-def _passes_through_ddr(ground: Ground, estimate: Estimate) -> bool:
-    return any(value not in ground.resident for value in estimate.chain.held)
+def _may_gain(ground: Ground, estimate: Estimate) -> bool:
+    """Whether a chain keeps something off the DDR, or lets two engines work side by side."""
+    chain = estimate.chain
+    if any(value not in ground.resident for value in chain.held):
+        return True
+    return len({work.group.engine for work in chain.works}) > 1
 
 
 def _estimates(prices: ChainPrices, last: int, sram_bytes: int) -> Iterator[Estimate]:
     for axis in axes_of(prices.site, last):
         chains = list(chains_ending(prices.site, last, axis, LONGEST))
         if chains:
-            for stripe in _stripes(prices.group(last, axis).extent):
+            for stripe in _stripes(prices.group(last, axis).extent, chains[-1].step):
                 for laps in _LAPS:
                     yield from prices.estimates(chains, stripe, laps, sram_bytes)
-            return
 
 
-def _stripes(extent: int) -> list[int]:
-    """Extents of a stripe: balanced parts, halved again and again."""
+def _stripes(extent: int, step: int) -> list[int]:
+    """Extents of a stripe: balanced parts in whole blocks, halved again and again."""
     found: dict[int, None] = {}
     parts = 2
     while parts < 2 * extent and parts <= MOST_ROUNDS:
-        found[-(-extent // parts)] = None
+        found[align(-(-extent // parts), step)] = None
         parts *= 2
-    return list(found)
+    return [stripe for stripe in found if stripe < extent]

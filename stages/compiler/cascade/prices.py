@@ -81,11 +81,21 @@ class GroupPrices:
     computed: dict[int, int | None] = field(default_factory=dict)
     moved: dict[tuple[str, int], _Moved] = field(default_factory=dict)
     fixed: _Moved = field(init=False)
+    brought: dict[int, _Moved] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         everything = frozenset(self.work.types) - self.work.constants
         self.prices = TilePrices(self.work, self.spec, everything)
         self.fixed = self._constants()
+
+    def whole(self, length: int) -> int:
+        """A length as cuts can have it: in whole blocks, and no longer than the result."""
+        return min(self.extent, align(length, self.step))
+
+    @property
+    def step(self) -> int:
+        """What cuts of the result along its axis are multiples of."""
+        return self.work.granularity(self.axis)
 
     @property
     def extent(self) -> int:
@@ -97,7 +107,7 @@ class GroupPrices:
         found = self.spans.get(length)
         if found is None:
             box = list(full_box(self.work.result_type.shape))
-            start = (self.extent - length) // 2
+            start = (self.extent - length) // 2 // self.step * self.step
             box[self.axis] = (start, start + length)
             found = self.spans[length] = self.work.boxes(tuple(box))
         return found
@@ -123,18 +133,33 @@ class GroupPrices:
             self.moved[value, length] = found
         return found
 
+    def constants(self, length: int) -> _Moved:
+        """The group's constants, brought in once: what a span needs of those that the axis cuts
+        while the span before is made, in two slots."""
+        if length >= self.extent:
+            return self.fixed
+        found = self.brought.get(length)
+        if found is None:
+            found = self.brought[length] = self._brought(length)
+        return found
+
     def _constants(self) -> _Moved:
-        """The group's constants, brought in once."""
-        work = self.work
-        boxes = self.boxes(self.extent)
+        return self._brought(self.extent)
+
+    def _brought(self, length: int) -> _Moved:
+        work, whole = self.work, self.boxes(self.extent)
         alignment = placement_alignment(self.spec.sram)
-        cycles = latency = size = 0
+        cycles = latency = size = slots = 0
         for stream in streams(work, dependencies(work), self.resident | {*work.operands}):
+            is_cut = self.axis in stream.axes and length < self.extent
+            boxes = self.boxes(length) if is_cut else whole
+            times = -(-self.extent // length) if is_cut else 1
             for cost in self.prices.load_costs(stream, boxes):
-                cycles += cost.channel_cycles
-                latency += cost.latency_cycles
-            size += stream_bytes(work, stream, boxes, alignment)
-        return _Moved(cycles, latency, size, size)
+                cycles += times * cost.channel_cycles
+                latency += times * cost.latency_cycles
+            size += stream_bytes(work, stream, whole, alignment)
+            slots += (2 if is_cut else 1) * stream_bytes(work, stream, boxes, alignment)
+        return _Moved(cycles, latency, size, slots)
 
 
 def keeps_limits(work: Workload, boxes: Boxes, spec: HardwareSpec) -> bool:
@@ -213,8 +238,8 @@ class _Walk:
         work = prices.work
         is_held = site.is_held(work.result, self.last + 1)
         is_buffered = number != self.last and (is_held or work.result not in self.prices.resident)
-        most = min(prices.extent, self.needed.get(work.result, self.stripe))
-        fresh = -(-prices.extent // self.rounds)
+        most = prices.whole(self.needed.get(work.result, self.stripe))
+        fresh = prices.whole(-(-prices.extent // self.rounds))
         made = self._buffered(most, prices) if is_buffered else fresh
         cycles = prices.compute_cycles(made)
         if cycles is None or prices.compute_cycles(most) is None:
@@ -223,7 +248,7 @@ class _Walk:
         engine = work.group.engine
         self.compute[engine] = self.compute.get(engine, 0) + self.rounds * cycles
         self.launches += launch_cycles(self.prices.spec, engine)
-        self._constants(prices.fixed)
+        self._constants(prices.constants(most))
         if is_buffered:
             self.outside.pop(work.result, None)
             if not is_held:
@@ -244,18 +269,19 @@ class _Walk:
         if drawn is not None and self.engines[value] == {prices.work.group.engine}:
             laps = 1
         more = extent if laps is None else -(-(laps - 1) * extent // rounds)
-        capacity = min(extent, most + more)
+        capacity = prices.whole(most + more)
         self.wanted[value] = capacity
-        row_bytes = prices.transfer(value, 1).size_bytes
+        step = prices.step
+        row_bytes = prices.transfer(value, min(step, extent)).size_bytes
         alignment = placement_alignment(self.prices.spec.sram)
-        self.sram_bytes += align(capacity * row_bytes, alignment)
+        self.sram_bytes += align(-(-capacity // step) * row_bytes, alignment)
         if drawn is not None:
-            return min(extent, drawn)
+            return prices.whole(drawn)
         if capacity == extent:
-            return -(-extent // rounds)
+            return prices.whole(-(-extent // rounds))
         in_lap = (capacity - most) * rounds // extent + 1
         halo = max(0, most * rounds - extent)
-        return min(extent, -(-(extent * in_lap + halo) // (rounds * in_lap)))
+        return prices.whole(-(-(extent * in_lap + halo) // (rounds * in_lap)))
 
     def _constants(self, fixed: _Moved) -> None:
         self.loading += fixed.cycles

@@ -15,6 +15,7 @@ from stages.compiler.memory.assign import Assignment
 from stages.compiler.pipeline import Compiled, begin, begin_decisions, decisions, rewrites
 from stages.compiler.progress import decide, rewrite
 from stages.compiler.quantization import Quantization
+from stages.compiler.tiling.streams import align
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.packing import pack
@@ -78,10 +79,11 @@ def _next(builder: ModelBuilder, choices: Choices, value: Value, earlier: list[V
     if kind in ("pool", "average") and min(value.shape[2:]) >= 3:
         return _pool(builder, choices, value, kind)
     if kind == "conv":
-        return _conv(builder, choices, value, choices.pick((3, 1, 5)), 1, choices.pick((8, 4, 20)))
+        size = choices.pick((3, 1, 5)) if value.shape[1] <= 20 else 1
+        return _conv(builder, choices, value, size, 1, choices.pick((8, 4, 20)))
     if kind == "depthwise":
         return _conv(builder, choices, value, 3, value.shape[1], value.shape[1])
-    return _conv(builder, choices, value, 1, 1, choices.pick((16, 8)))
+    return _conv(builder, choices, value, 1, 1, choices.pick((16, 8, 40)))
 
 
 def _conv(
@@ -155,16 +157,16 @@ def _chains(site: Site, choices: Choices) -> list[Chain]:
     for last in sorted(site.works, reverse=True):
         if last > free:
             continue
-        axis = next(axes_of(site, last), None)
-        chains = list(chains_ending(site, last, axis, 8)) if axis is not None else []
-        if chains:
-            found.append(choices.pick(chains[::-1]))
+        chains = [list(chains_ending(site, last, axis, 8)) for axis in axes_of(site, last)]
+        if any(chains):
+            along = choices.pick([item for item in chains if item])
+            found.append(choices.pick(along[::-1]))
             free = found[-1].start - 1
     return found[::-1]
 
 
 def _cut(chain: Chain, choices: Choices) -> Striped:
-    stripe = choices.integer(1, chain.extent)
+    stripe = min(align(choices.integer(1, chain.extent), chain.step), chain.extent)
     shared = [value for value in sorted(chain.inner) if value not in chain.held]
     buffered = [*chain.held, *(value for value in shared if choices.integer(0, 3))]
     wanted = {value: choices.pick((1, 2, 5, 1000)) for value in buffered}
@@ -173,5 +175,7 @@ def _cut(chain: Chain, choices: Choices) -> Striped:
         for work, axis in zip(chain.works, chain.axes, strict=True)
     }
     return striped(
-        chain, stripe, {value: min(rows, extents[value]) for value, rows in wanted.items()}
+        chain,
+        stripe,
+        {value: min(align(rows, chain.step), extents[value]) for value, rows in wanted.items()},
     )

@@ -14,7 +14,7 @@ from tests.compiler.judged import judge_numbers, judge_plan, judge_same_bits, ow
 from tests.compiler.model_builder import SeededChoices
 from tests.compiler.specs import hardware
 
-COUNTED = {"cascades": 0, "again": 0}
+COUNTED = {"cascades": 0, "again": 0, "in blocks": 0}
 
 
 def assert_sound(cut: Striped) -> None:
@@ -23,6 +23,7 @@ def assert_sound(cut: Striped) -> None:
     rows: dict[str, tuple[int, int]] = {}
     made: dict[str, set[int]] = {work.result: set() for work in chain.works}
     axes = {work.result: axis for work, axis in zip(chain.works, chain.axes, strict=True)}
+    COUNTED["in blocks"] += chain.step > 1 and cut.rounds > 1
     for part in cut.parts:
         work, (start, stop) = chain.works[part.place], part.span
         boxes = cut.boxes(part)
@@ -62,7 +63,8 @@ def judge_chain(choices, name: str, in_integers: bool) -> None:
 
 
 def judge_random_chains(name: str, in_integers: bool) -> None:
-    """Some chains; most of them must be cascades, and rows must be made again in some."""
+    """Some chains; most of them must be cascades, rows must be made again in some, and some must
+    be cut in blocks of channels."""
 
     @settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
     @given(st.integers(0, 2**32))
@@ -73,6 +75,7 @@ def judge_random_chains(name: str, in_integers: bool) -> None:
     check()
     assert COUNTED["cascades"] >= before["cascades"] + 8
     assert COUNTED["again"] > before["again"]
+    assert COUNTED["in blocks"] > before["in blocks"]
 
 
 @pytest.mark.parametrize("name", ["npu_tiny/16K", "rk3588_npu", "ethos_u65_512"])
