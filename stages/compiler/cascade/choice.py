@@ -134,7 +134,7 @@ def may_pay(ground: Ground, last: int) -> bool:
     another engine has made."""
     works, resident = ground.site.works, ground.resident
     engines = {
-        works[number].result: works[number].group.engine
+        ground.site.passed(number): works[number].group.engine
         for number in range(max(0, last - LONGEST), last)
         if number in works
     }

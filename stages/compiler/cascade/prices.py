@@ -203,7 +203,8 @@ class ChainPrices:
             walk.add(chain.start, chain.axes[0])
             if not walk.is_legal or walk.sram_bytes > sram_bytes:
                 return
-            yield walk.estimate(chain)
+            if chain.is_whole:
+                yield walk.estimate(chain)
 
 
 @dataclass(slots=True)
@@ -236,11 +237,12 @@ class _Walk:
         """Put a group before the chain."""
         site, prices = self.prices.site, self.prices.group(number, axis)
         work = prices.work
-        is_held = site.is_held(work.result, self.last + 1)
-        is_buffered = number != self.last and (is_held or work.result not in self.prices.resident)
-        most = prices.whole(self.needed.get(work.result, self.stripe))
+        value = work.result if number == self.last else site.passed(number)
+        is_held = site.is_held(value, self.last + 1)
+        is_buffered = number != self.last and (is_held or value not in self.prices.resident)
+        most = prices.whole(self.needed.get(value, self.stripe))
         fresh = prices.whole(-(-prices.extent // self.rounds))
-        made = self._buffered(most, prices) if is_buffered else fresh
+        made = self._buffered(value, most, prices) if is_buffered else fresh
         cycles = prices.compute_cycles(made)
         if cycles is None or prices.compute_cycles(most) is None:
             self.is_legal = False
@@ -250,29 +252,30 @@ class _Walk:
         self.launches += launch_cycles(self.prices.spec, engine)
         self._constants(prices.constants(most))
         if is_buffered:
-            self.outside.pop(work.result, None)
+            self.outside.pop(value, None)
             if not is_held:
                 self._store(prices.transfer(work.result, fresh), 0)
-        elif work.result not in self.prices.resident:
+        elif value not in self.prices.resident:
             self._store(prices.transfer(work.result, made), 2)
         self._operands(number, prices, made, most)
 
-    def _buffered(self, most: int, prices: GroupPrices) -> int:
-        """Give a result its buffer; returns the rows that are made in a round, on average.
+    def _buffered(self, value: str, most: int, prices: GroupPrices) -> int:
+        """Give what a group hands on its buffer; returns the rows that are made in a round, on
+        average.
 
         Laps spare halos, and let another engine read while rows are made. What is read without a
         halo by the engine that makes it needs room for one round.
         """
-        value, extent, rounds = prices.work.result, prices.extent, self.rounds
+        extent, rounds = prices.extent, self.rounds
         laps = self.laps
         drawn = self.drawn.get(value)
         if drawn is not None and self.engines[value] == {prices.work.group.engine}:
             laps = 1
         more = extent if laps is None else -(-(laps - 1) * extent // rounds)
         capacity = prices.whole(most + more)
-        self.wanted[value] = capacity
+        self.wanted[value] = max(capacity, self.wanted.get(value, 0))
         step = prices.step
-        row_bytes = prices.transfer(value, min(step, extent)).size_bytes
+        row_bytes = prices.transfer(prices.work.result, min(step, extent)).size_bytes
         alignment = placement_alignment(self.prices.spec.sram)
         self.sram_bytes += align(-(-capacity // step) * row_bytes, alignment)
         if drawn is not None:

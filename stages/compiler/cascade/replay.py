@@ -34,7 +34,7 @@ class _Replay:
     """Parts that run one after the other on each engine, what they read made before.
 
     `made`: when the rows of a result so far are ready. `read`: when the last reader of a value is
-    done. `bases`: the row with which its buffer begins.
+    done. `bases`: the row with which the buffer of a group (by its place) begins.
     """
 
     cut: Striped
@@ -42,7 +42,7 @@ class _Replay:
     free: dict[Engine, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
-    bases: dict[str, int] = field(default_factory=dict)
+    bases: dict[int, int] = field(default_factory=dict)
     brought: dict[tuple[int, str], Box] = field(default_factory=dict)
     compute: int = 0
     moving: int = 0
@@ -57,31 +57,36 @@ class _Replay:
     def add(self, part: Part) -> None:
         """Run a part: it starts when its engine is free, its rows are made, and, where a buffer
         begins again, its readers are done."""
-        prices = self.prices.group(self.chain.start + part.place, self.chain.axes[part.place])
-        work, boxes = prices.work, self.cut.boxes(part)
+        prices = self._prices(part.place)
+        work, boxes, passed = prices.work, self.cut.boxes(part), self.chain.passes[part.place]
         cycles = prices.prices.compute_cycles(boxes)
         inner = [value for value in work.operands if value in self.chain.inner]
         start = max(
             self.free.get(work.group.engine, 0), *(self.made.get(value, 0) for value in inner), 0
         )
-        if self.bases.setdefault(work.result, part.base) != part.base:
-            start = max(start, self.read.get(work.result, 0))
-            self.bases[work.result] = part.base
+        if self.bases.setdefault(part.place, part.base) != part.base:
+            start = max(start, self.read.get(passed, 0))
+            self.bases[part.place] = part.base
         end = start + cycles
-        self.free[work.group.engine] = self.made[work.result] = end
+        self.free[work.group.engine] = end
+        self.made[passed] = max(end, self.made.get(passed, 0))
         self.read |= dict.fromkeys(inner, end)
         self.compute += cycles
         self._move(part.place, prices, boxes)
 
+    def _prices(self, place: int) -> GroupPrices:
+        return self.prices.group(self.chain.numbers[place], self.chain.axes[place])
+
     def _move(self, place: int, prices: GroupPrices, boxes: Boxes) -> None:
         work, near = prices.work, self.prices.resident | self.cut.capacities.keys()
+        passed = self.chain.passes[place]
         for value in work.operands:
             if value in work.constants or value in work.tables or value in near:
                 continue
             if self.brought.get((place, value)) != boxes[value]:
                 self.brought[place, value] = boxes[value]
                 self._transfer(prices, value, boxes, (DDR, SRAM))
-        if work.result not in near or work.result in self.cut.shared:
+        if passed not in near or passed in self.cut.shared:
             self._transfer(prices, work.result, boxes, (SRAM, DDR))
 
     def _transfer(
@@ -98,7 +103,7 @@ class _Replay:
         spec, chain = self.prices.spec, self.chain
         launches = 0
         for place, work in enumerate(chain.works):
-            fixed = self.prices.group(chain.start + place, chain.axes[place]).fixed
+            fixed = self._prices(place).fixed
             self.moving += fixed.cycles
             self.latency += fixed.latency
             self.ddr_bytes += fixed.size_bytes

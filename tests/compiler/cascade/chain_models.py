@@ -46,6 +46,55 @@ def chain_case(choices: Choices, longest: int = 5) -> Case:
     return case_of(builder.model([value]), builder.feeds)
 
 
+def joined_case(choices: Choices) -> Case:
+    """Branches of several heights, brought to one and joined by their channels, as the neck
+    of a text detector has them; then a convolution or two."""
+    builder = ModelBuilder(np.random.default_rng(choices.integer(0, 2**16)))
+    rows, columns, channels = (
+        choices.pick((16, 8, 12)),
+        choices.pick((8, 16)),
+        choices.pick((8, 24)),
+    )
+    image = builder.input((1, 16, rows, columns))
+    branches = []
+    for scale in choices.pick(((2, 4), (1, 2), (1, 2, 4))):
+        small = (1, 16, rows // scale, columns // scale)
+        source = image if scale == 1 else builder.input(small)
+        value = _pointwise(builder, source, channels)
+        branches.append(value if scale == 1 else _upsampled(builder, value, scale))
+    shape = (1, channels * len(branches), rows, columns)
+    (joined,) = builder.add("Concat", [item.name for item in branches], [("f32", shape)], axis=1)
+    value = _conv(builder, choices, joined, choices.pick((3, 1)), 1, 16)
+    if choices.integer(0, 1):
+        value = _conv(builder, choices, value, 3, 1, 8)
+    return case_of(builder.model([value]), builder.feeds)
+
+
+def _pointwise(builder: ModelBuilder, value: Value, out: int) -> Value:
+    weights = builder.normal((out, value.shape[1], 1, 1), 0.3)
+    (result,) = builder.add(
+        "Conv",
+        [value.name, builder.constant(weights)],
+        [("f32", (1, out, *value.shape[2:]))],
+        kernel_shape=[1, 1],
+    )
+    return result
+
+
+def _upsampled(builder: ModelBuilder, value: Value, scale: int) -> Value:
+    batch, channels, rows, columns = value.shape
+    scales = builder.constant(np.array([1, 1, scale, scale], dtype=np.float32))
+    (result,) = builder.add(
+        "Resize",
+        [value.name, "", scales],
+        [("f32", (batch, channels, scale * rows, scale * columns))],
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    )
+    return result
+
+
 def inverted_residuals(rows: int, blocks: int = 2) -> Case:
     """Inverted residual blocks, as MobileNetV2 has them, on a high image."""
     builder = ModelBuilder(np.random.default_rng(1))
@@ -157,7 +206,10 @@ def _chains(site: Site, choices: Choices) -> list[Chain]:
     for last in sorted(site.works, reverse=True):
         if last > free:
             continue
-        chains = [list(chains_ending(site, last, axis, 8)) for axis in axes_of(site, last)]
+        chains = [
+            [chain for chain in chains_ending(site, last, axis, 8) if chain.is_whole]
+            for axis in axes_of(site, last)
+        ]
         if any(chains):
             along = choices.pick([item for item in chains if item])
             found.append(choices.pick(along[::-1]))
@@ -171,8 +223,8 @@ def _cut(chain: Chain, choices: Choices) -> Striped:
     buffered = [*chain.held, *(value for value in shared if choices.integer(0, 3))]
     wanted = {value: choices.pick((1, 2, 5, 1000)) for value in buffered}
     extents = {
-        work.result: work.result_type.shape[axis]
-        for work, axis in zip(chain.works, chain.axes, strict=True)
+        value: work.result_type.shape[axis]
+        for value, work, axis in zip(chain.passes, chain.works, chain.axes, strict=True)
     }
     return striped(
         chain,
