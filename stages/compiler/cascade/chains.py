@@ -24,6 +24,8 @@ from stages.recipe.kinds import Kind
 from stages.tensors import Box, Layout, TensorType, full_box
 
 _AXES = (2, 1, 0, 3)  # rows of images and of attention first; then rows of sequences
+COLUMNS = 3
+"""The axis of an image's columns: what stripes along it bring, rows bring as well."""
 _WHOLE = -1
 _SEVERAL = -2
 

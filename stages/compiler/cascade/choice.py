@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from stages.compiler.cascade.chains import Site, axes_of, chains_ending
+from stages.compiler.cascade.chains import COLUMNS, Site, axes_of, chains_ending
 from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
 from stages.compiler.tiling.streams import align
 
 LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""
 _LAPS = (1, 2, 4, None)
+_IN_BLOCKS = (1, 2)
+"""Blocks of channels have no halo: more room than for two rounds spares nothing."""
 MOST_ROUNDS = 128
 """Rounds of a cascade, at most: each is instructions to issue, store and check."""
 KEPT = 4
@@ -118,10 +120,20 @@ def best_intervals(
             if estimate.sram_bytes > ground.room_bytes(estimate):
                 continue
             interval = (chain.start, chain.stop)
-            others = found.get(interval, ())
-            if len(others) < KEPT or rank(estimate) < rank(others[-1]):
-                found[interval] = tuple(sorted((*others, estimate), key=rank)[:KEPT])
+            found[interval] = _among(found.get(interval, ()), estimate)
     return found
+
+
+def _among(others: Options, estimate: Estimate) -> Options:
+    """The cheapest of some ways to cut an interval and one more; of those that come to the same the
+    cheaper estimate."""
+    if len(others) == KEPT and rank(estimate) >= rank(others[-1]):
+        return others
+    same = next((other for other in others if estimate.is_cut_as(other)), None)
+    if same is not None and rank(same) <= rank(estimate):
+        return others
+    kept = [other for other in others if other is not same]
+    return tuple(sorted((*kept, estimate), key=rank)[:KEPT])
 
 
 def rank(estimate: Estimate) -> tuple[int, int, int]:
@@ -154,11 +166,19 @@ def _may_gain(ground: Ground, estimate: Estimate) -> bool:
 
 
 def _estimates(prices: ChainPrices, last: int, sram_bytes: int) -> Iterator[Estimate]:
+    found: list[int] = []
     for axis in axes_of(prices.site, last):
+        if axis == COLUMNS and found:
+            continue
         chains = list(chains_ending(prices.site, last, axis, LONGEST))
-        if chains:
-            for stripe in _stripes(prices.group(last, axis).extent, chains[-1].step):
-                for laps in _LAPS:
+        if not chains:
+            continue
+        found.append(axis)
+        extent, step = prices.group(last, axis).extent, chains[-1].step
+        for stripe in _stripes(extent, step):
+            rounds = -(-extent // stripe)
+            for laps in _LAPS if step == 1 else _IN_BLOCKS:
+                if laps is None or laps < rounds:
                     yield from prices.estimates(chains, stripe, laps, sram_bytes)
 
 

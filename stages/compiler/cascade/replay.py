@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.chains import Chain
-from stages.compiler.cascade.prices import ChainPrices, Estimate, GroupPrices, price_of
+from stages.compiler.cascade.prices import EVENTS, ChainPrices, Estimate, GroupPrices, price_of
 from stages.compiler.cascade.stripes import Part, Striped, striped
 from stages.compiler.tiling.streams import box_bytes
 from stages.compiler.tiling.workload import Boxes
@@ -33,16 +33,16 @@ def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate:
 class _Replay:
     """Parts that run one after the other on each engine, what they read made before.
 
-    `made`: when the rows of a result so far are ready. `read`: when the last reader of a value is
-    done. `bases`: the row with which the buffer of a group (by its place) begins.
+    `made`: when the rows so far of what passes are ready. `bases`: the row with which its buffer
+    begins. `read`: which rows of a buffer, counted from its first, are read until when.
     """
 
     cut: Striped
     prices: ChainPrices
     free: dict[Engine, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
-    read: dict[str, int] = field(default_factory=dict)
-    bases: dict[int, int] = field(default_factory=dict)
+    read: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
+    bases: dict[str, int] = field(default_factory=dict)
     brought: dict[tuple[int, str], Box] = field(default_factory=dict)
     compute: int = 0
     moving: int = 0
@@ -59,20 +59,32 @@ class _Replay:
         begins again, its readers are done."""
         prices = self._prices(part.place)
         work, boxes, passed = prices.work, self.cut.boxes(part), self.chain.passes[part.place]
-        cycles = prices.prices.compute_cycles(boxes)
+        cycles = prices.prices.compute_cycles(boxes) + EVENTS * self.prices.spec.driver.event_cycles
         inner = [value for value in work.operands if value in self.chain.inner]
         start = max(
             self.free.get(work.group.engine, 0), *(self.made.get(value, 0) for value in inner), 0
         )
-        if self.bases.setdefault(part.place, part.base) != part.base:
-            start = max(start, self.read.get(passed, 0))
-            self.bases[part.place] = part.base
+        start = max(start, self._overwritten(part, passed))
+        self.bases[passed] = part.base
         end = start + cycles
         self.free[work.group.engine] = end
         self.made[passed] = max(end, self.made.get(passed, 0))
-        self.read |= dict.fromkeys(inner, end)
+        for value in inner:
+            low, high = boxes[value][self.chain.axis_of(value)]
+            base = self.bases[value]
+            self.read.setdefault(value, []).append((low - base, high - base, end))
         self.compute += cycles
         self._move(part.place, prices, boxes)
+
+    def _overwritten(self, part: Part, passed: str) -> int:
+        """When what a part overwrites in its buffer has been read."""
+        reads = self.read.get(passed, [])
+        low, high = (row - part.base for row in part.span)
+        found = max((end for start, stop, end in reads if start < high and low < stop), default=0)
+        if reads:
+            kept = [item for item in reads if item[0] < low or item[1] > high]
+            self.read[passed] = kept
+        return found
 
     def _prices(self, place: int) -> GroupPrices:
         return self.prices.group(self.chain.numbers[place], self.chain.axes[place])
