@@ -18,6 +18,7 @@ from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
 from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
 from stages.compiler.passes.integer_masks import QuantizeMasks
+from stages.compiler.passes.late_pieces import LatePieces
 from stages.compiler.passes.layout import AssignLayouts
 from stages.compiler.passes.lower_logic import LowerLogic
 from stages.compiler.passes.lower_norms import LowerLayerNorm
@@ -124,6 +125,7 @@ def decisions() -> tuple[Pass, ...]:
         SeparateReads(),
         ViewSlices(),
         ViewConcats(),
+        LatePieces(),
     )
 
 

@@ -13,7 +13,7 @@ from stages.compiler.support import TILED
 from stages.hardware.spec import HardwareSpec
 from stages.plan.instructions import DDR, Region
 from stages.recipe.decisions import Engine, Group
-from stages.recipe.graph import Operator, outer_operands
+from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 
 _BOX_MOVES = (Kind.CONCAT, Kind.SLICE, Kind.EXPAND)
@@ -71,7 +71,7 @@ class _Joining:
                 self.views.add(operator.outputs[0])
                 group = replace(group, engine=Engine.NONE)
             groups.append(group)
-        return _late_pieces(self.draft.with_groups(groups))
+        return self.draft.with_groups(groups)
 
     def _joins(self, operator: Operator) -> bool:
         """Whether each operand can be written where the result has it. What is a view already, or
@@ -109,40 +109,3 @@ class _Joining:
         if engine not in TILED:
             return False
         return reader.kind is not Kind.GATHER or reader.inputs[0] != value
-
-
-def _late_pieces(draft: Draft) -> Draft:
-    """Groups that make a large piece of a concatenation out of little, as an upsampling does, stand
-    right before it: until then what they read takes less room, and a cascade can run through it."""
-    graph, recipe = draft.graph, draft.recipe
-    operators = {op.name: op for op in graph.operators}
-    consumers = graph.consumers()
-    joined_by = {
-        value: group.name
-        for group in recipe.groups
-        if group.engine is Engine.NONE and operators[group.operators[0]].kind is Kind.CONCAT
-        for value in operators[group.operators[0]].operands
-        if len(consumers[value]) == 1
-    }
-    late: dict[str, list[Group]] = {}
-    groups: list[Group] = []
-    for group in recipe.groups:
-        result = operators[group.operators[-1]].outputs[0]
-        if result in joined_by and _grows(group, operators, draft):
-            late.setdefault(joined_by[result], []).append(group)
-        else:
-            groups += [*late.get(group.name, ()), group]
-    in_order = tuple(operators[name] for group in groups for name in group.operators)
-    return replace(
-        draft,
-        recipe=replace(recipe, graph=replace(graph, operators=in_order), groups=tuple(groups)),
-    )
-
-
-def _grows(group: Group, operators: Mapping[str, Operator], draft: Draft) -> bool:
-    """Whether a group makes more bytes than twice of what it reads."""
-    types = draft.graph.types
-    members = [operators[name] for name in group.operators]
-    read = {v for v in outer_operands(members) if v not in draft.constants}
-    size = types[members[-1].outputs[0]].size_bytes
-    return group.engine in TILED and 2 * sum(types[v].size_bytes for v in read) <= size

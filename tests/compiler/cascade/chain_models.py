@@ -46,6 +46,16 @@ def chain_case(choices: Choices, longest: int = 5) -> Case:
     return case_of(builder.model([value]), builder.feeds)
 
 
+def late_residual() -> Case:
+    """A residual block as late layers have them: few rows, many channels, and more weights than
+    the SRAM holds."""
+    builder = ModelBuilder(np.random.default_rng(2))
+    source = builder.float_like("Relu", _pointwise(builder, builder.input((1, 64, 7, 7)), 1024))
+    value = builder.float_like("Relu", _pointwise(builder, source, 512))
+    value = builder.float_like("Add", _pointwise(builder, value, 1024), source.name)
+    return case_of(builder.model([_pointwise(builder, value, 64)]), builder.feeds)
+
+
 def joined_case(choices: Choices) -> Case:
     """Branches of several heights, brought to one and joined by their channels, as the neck
     of a text detector has them; then a convolution or two."""
