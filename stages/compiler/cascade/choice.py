@@ -17,7 +17,7 @@ from stages.compiler.tiling.streams import align
 
 LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""
-_LAPS = (1, 2, 4, None)
+_LAPS = (1, 2, 4, 6, 8, 12, None)
 _IN_BLOCKS = (1, 2)
 """Blocks of channels have no halo: more room than for two rounds spares nothing."""
 MOST_ROUNDS = 128

@@ -6,7 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.chains import Chain
-from stages.compiler.cascade.prices import EVENTS, ChainPrices, Estimate, GroupPrices, price_of
+from stages.compiler.cascade.prices import (
+    EVENTS,
+    ChainPrices,
+    Estimate,
+    GroupPrices,
+    keeps_limits,
+    price_of,
+)
 from stages.compiler.cascade.stripes import Part, Striped, striped
 from stages.compiler.tiling.streams import box_bytes
 from stages.compiler.tiling.workload import Boxes
@@ -17,12 +24,14 @@ from stages.recipe.decisions import Engine
 from stages.tensors import Box
 
 
-def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate:
-    """The same chain and stripes with the cycles and bytes of all their parts."""
+def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate | None:
+    """The same chain and stripes with the cycles and bytes of all their parts; None where the
+    tensor core can't make one of them: a part in the middle may take fewer pixels than others."""
     cut = striped(estimate.chain, estimate.stripe, estimate.wanted)
     replay = _Replay(cut, prices)
     for part in cut.parts:
-        replay.add(part)
+        if not replay.add(part):
+            return None
     cycles = replay.cycles()
     size = replay.ddr_bytes
     price = price_of(cycles, size, prices.spec)
@@ -54,11 +63,13 @@ class _Replay:
         """The chain."""
         return self.cut.chain
 
-    def add(self, part: Part) -> None:
-        """Run a part: it starts when its engine is free, its rows are made, and, where a buffer
-        begins again, its readers are done."""
+    def add(self, part: Part) -> bool:
+        """Run a part, if its engine can: it starts when that is free, the rows that it reads are
+        made, and those that it overwrites are read."""
         prices = self._prices(part.place)
         work, boxes, passed = prices.work, self.cut.boxes(part), self.chain.passes[part.place]
+        if not keeps_limits(work, boxes, self.prices.spec):
+            return False
         cycles = prices.prices.compute_cycles(boxes) + EVENTS * self.prices.spec.driver.event_cycles
         inner = [value for value in work.operands if value in self.chain.inner]
         start = max(
@@ -75,6 +86,7 @@ class _Replay:
             self.read.setdefault(value, []).append((low - base, high - base, end))
         self.compute += cycles
         self._move(part.place, prices, boxes)
+        return True
 
     def _overwritten(self, part: Part, passed: str) -> int:
         """When what a part overwrites in its buffer has been read."""

@@ -151,5 +151,9 @@ def _settled(stand: Stand, options: dict[Interval, Options]) -> dict[Interval, O
         if not rough:
             return chosen
         for interval in rough:
-            first, *others = options[interval]
-            options[interval] = tuple(sorted((replayed(first, stand.prices), *others), key=rank))
+            first, *others = options.pop(interval)
+            found = replayed(first, stand.prices)
+            if found is not None:
+                others.append(found)
+            if others:
+                options[interval] = tuple(sorted(others, key=rank))
