@@ -6,6 +6,7 @@ ONNX Runtime isn't among it: its sessions start threads, and only some stages wa
 import stages.benchmark
 import stages.compile
 import stages.compiler.cascade.strategy
+import stages.compiler.passes.late_pieces
 import stages.compiler.passes.layout
 import stages.compiler.passes.order
 import stages.compiler.passes.separate_reads

@@ -114,6 +114,7 @@ def decisions() -> tuple[Pass, ...]:
     """The passes behind them, in order. They read no constant's elements, and make no constant:
     what they decide holds for all weights of the same structure."""
     # Not needed where decisions are reused.
+    from stages.compiler.passes.late_pieces import LatePieces
     from stages.compiler.passes.layout import AssignLayouts
     from stages.compiler.passes.order import Order
     from stages.compiler.passes.separate_reads import SeparateReads
@@ -126,6 +127,7 @@ def decisions() -> tuple[Pass, ...]:
         SeparateReads(),
         ViewSlices(),
         ViewConcats(),
+        LatePieces(),
     )
 
 

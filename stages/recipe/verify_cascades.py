@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -14,15 +15,16 @@ _ENGINES = (Engine.TENSOR_CORE, Engine.VECTOR)
 
 def verify_cascades(recipe: Recipe) -> None:
     """A cascade lists neighbouring groups of the tensor core and the vector unit, in execution
-    order; no group is in two; its stripes lie along an axis of its last result; and something
-    passes between its groups."""
+    order, with nothing between them but views; no group is in two; its stripes lie along an axis of
+    its last result; and something passes between its groups."""
     places = {group.name: place for place, group in enumerate(recipe.groups)}
     taken: set[str] = set()
     for cascade in recipe.cascades:
         _verify_groups(recipe, cascade, places, taken)
         members = [recipe.groups[places[name]] for name in cascade.groups]
         _verify_stripe(recipe, cascade, members[-1])
-        _verify_passing(recipe, cascade, members)
+        span = recipe.groups[places[cascade.groups[0]] : places[cascade.groups[-1]] + 1]
+        _verify_passing(recipe, cascade, span)
         taken.update(cascade.groups)
 
 
@@ -50,7 +52,9 @@ def _verify_groups(
                 "a cascade holds tiled groups of the tensor core and the vector unit",
             )
     for before, name in pairwise(cascade.groups):
-        if places[name] != places[before] + 1:
+        between = recipe.groups[places[before] + 1 : places[name]]
+        follows = places[before] < places[name]
+        if not follows or any(group.engine is not Engine.NONE for group in between):
             refuse(
                 f"group {quoted(name)} doesn't follow {quoted(before)} in the recipe",
                 line,
@@ -81,12 +85,15 @@ def _verify_stripe(recipe: Recipe, cascade: Cascade, last: Group) -> None:
         )
 
 
-def _verify_passing(recipe: Recipe, cascade: Cascade, members: list[Group]) -> None:
+def _verify_passing(recipe: Recipe, cascade: Cascade, span: Sequence[Group]) -> None:
     by_name = {operator.name: operator for operator in recipe.graph.operators}
     earlier: set[str] = set()
-    for group in members:
+    for group in span:
         operators = [by_name[name] for name in group.operators]
-        if any(value in earlier for operator in operators for value in operator.operands):
+        reads = any(value in earlier for operator in operators for value in operator.operands)
+        if group.engine is Engine.NONE and not reads:
+            continue
+        if group.engine is not Engine.NONE and reads:
             return
         earlier.update(value for operator in operators for value in operator.outputs)
     refuse(

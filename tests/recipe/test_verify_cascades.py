@@ -54,3 +54,39 @@ def test_an_illegal_cascade_is_refused(old: str, new: str, problem: str) -> None
     assert problem in str(caught.value)
     assert "cascade axis" in str(caught.value)
     assert caught.value.hint
+
+
+JOINED = """\
+recipe net for npu 1.0
+cascade axis 2 stripe 4 of a, b, c
+input %x : f16[1,4,8,8]
+group a on vector tile [1,4,4,8] reduce 0 order [0,1,2,3] slots 2
+  %p : f16[1,4,8,8] at sram+0x0000 size 512 ephemeral live [0,4) = relu(%x)
+group b on vector tile [1,4,4,8] reduce 0 order [0,1,2,3] slots 2
+  %q : f16[1,4,8,8] at sram+0x0000 size 512 ephemeral live [0,4) = neg(%x)
+group j on none
+  %j : f16[1,8,8,8] at sram+0x0000 size 512 ephemeral live [0,4) = concat(%p, %q) {axis=1}
+group c on vector tile [1,8,4,8] reduce 0 order [0,1,2,3] slots 2
+  %r : f16[1,8,8,8] = abs(%j)
+output %r
+"""
+
+
+def test_a_view_may_stand_between_the_groups_of_a_cascade() -> None:
+    verify(parse_recipe(JOINED))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("group j on none", "group j on dma", '"c" doesn\'t follow "b" in the recipe'),
+        ("abs(%j)", "abs(%y)", "nothing passes between the groups of a cascade"),
+    ],
+)
+def test_only_a_view_that_is_read_makes_a_cascade(old: str, new: str, problem: str) -> None:
+    text = JOINED.replace("input %x", "input %y : f16[1,8,8,8]\ninput %x").replace(
+        "output %r", "output %r\noutput %j"
+    )
+    with pytest.raises(IllegalRecipeError) as caught:
+        verify(parse_recipe(text.replace(old, new)))
+    assert problem in str(caught.value)

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from stages.compiler.cascade.chains import Site, axes_of, chains_ending
+from stages.compiler.cascade.chains import COLUMNS, Site, axes_of, chains_ending
 from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
+from stages.compiler.tiling.streams import align
 
 LONGEST = 8
 """Groups in a chain, at most: more has not paid on any network that was tried."""
-_LAPS = (1, 2, 4, None)
+_LAPS = (1, 2, 4, 6, 8, 12, None)
+_IN_BLOCKS = (1, 2)
+"""Blocks of channels have no halo: more room than for two rounds spares nothing."""
 MOST_ROUNDS = 128
 """Rounds of a cascade, at most: each is instructions to issue, store and check."""
 KEPT = 4
@@ -112,15 +115,25 @@ def best_intervals(
             continue
         for estimate in _estimates(prices, last, ground.capacity_bytes):
             chain = estimate.chain
-            if not _passes_through_ddr(ground, estimate):
+            if not _may_gain(ground, estimate):
                 continue
             if estimate.sram_bytes > ground.room_bytes(estimate):
                 continue
             interval = (chain.start, chain.stop)
-            others = found.get(interval, ())
-            if len(others) < KEPT or rank(estimate) < rank(others[-1]):
-                found[interval] = tuple(sorted((*others, estimate), key=rank)[:KEPT])
+            found[interval] = _among(found.get(interval, ()), estimate)
     return found
+
+
+def _among(others: Options, estimate: Estimate) -> Options:
+    """The cheapest of some ways to cut an interval and one more; of those that come to the same the
+    cheaper estimate."""
+    if len(others) == KEPT and rank(estimate) >= rank(others[-1]):
+        return others
+    same = next((other for other in others if estimate.is_cut_as(other)), None)
+    if same is not None and rank(same) <= rank(estimate):
+        return others
+    kept = [other for other in others if other is not same]
+    return tuple(sorted((*kept, estimate), key=rank)[:KEPT])
 
 
 def rank(estimate: Estimate) -> tuple[int, int, int]:
@@ -129,37 +142,51 @@ def rank(estimate: Estimate) -> tuple[int, int, int]:
 
 
 def may_pay(ground: Ground, last: int) -> bool:
-    """Whether the group reads what one of the tiled groups before it has put into the DDR."""
-    results = {
-        ground.site.works[number].result
+    """Whether the group reads what one of the tiled groups before it has put into the DDR, or what
+    another engine has made."""
+    works, resident = ground.site.works, ground.resident
+    engines = {
+        ground.site.passed(number): works[number].group.engine
         for number in range(max(0, last - LONGEST), last)
-        if number in ground.site.works
+        if number in works
     }
+    work = works[last]
     return any(
-        value in results and value not in ground.resident
-        for value in ground.site.works[last].operands
+        value in engines and (value not in resident or engines[value] is not work.group.engine)
+        for value in work.operands
     )
 
 
-def _passes_through_ddr(ground: Ground, estimate: Estimate) -> bool:
-    return any(value not in ground.resident for value in estimate.chain.held)
+def _may_gain(ground: Ground, estimate: Estimate) -> bool:
+    """Whether a chain keeps something off the DDR, or lets two engines work side by side."""
+    chain = estimate.chain
+    if any(value not in ground.resident for value in chain.held):
+        return True
+    return len({work.group.engine for work in chain.works}) > 1
 
 
 def _estimates(prices: ChainPrices, last: int, sram_bytes: int) -> Iterator[Estimate]:
+    found: list[int] = []
     for axis in axes_of(prices.site, last):
+        if axis == COLUMNS and found:
+            continue
         chains = list(chains_ending(prices.site, last, axis, LONGEST))
-        if chains:
-            for stripe in _stripes(prices.group(last, axis).extent):
-                for laps in _LAPS:
+        if not chains:
+            continue
+        found.append(axis)
+        extent, step = prices.group(last, axis).extent, chains[-1].step
+        for stripe in _stripes(extent, step):
+            rounds = -(-extent // stripe)
+            for laps in _LAPS if step == 1 else _IN_BLOCKS:
+                if laps is None or laps < rounds:
                     yield from prices.estimates(chains, stripe, laps, sram_bytes)
-            return
 
 
-def _stripes(extent: int) -> list[int]:
-    """Extents of a stripe: balanced parts, halved again and again."""
+def _stripes(extent: int, step: int) -> list[int]:
+    """Extents of a stripe: balanced parts in whole blocks, halved again and again."""
     found: dict[int, None] = {}
     parts = 2
     while parts < 2 * extent and parts <= MOST_ROUNDS:
-        found[-(-extent // parts)] = None
+        found[align(-(-extent // parts), step)] = None
         parts *= 2
-    return list(found)
+    return [stripe for stripe in found if stripe < extent]

@@ -29,6 +29,8 @@ from stages.tensors import full_box
 
 Price = tuple[int, int]
 """Cycles and a little for traffic, then bytes to and from the DDR."""
+EVENTS = 2
+"""Events for each part that a group makes: it waits for one and signals one."""
 _TRAFFIC_SHARE = 20  # of the time that bytes take on the DDR's port: what traffic itself costs
 
 
@@ -57,6 +59,15 @@ class Estimate:
         """The groups `[start, stop)` of the chain."""
         return self.chain.start, self.chain.stop
 
+    def is_cut_as(self, other: Estimate) -> bool:
+        """Whether another way to cut the same groups comes to the same: its buffers may have been
+        asked to hold more rounds than they can use."""
+        return (
+            self.stripe == other.stripe
+            and self.wanted == other.wanted
+            and self.chain.axes == other.chain.axes
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
@@ -70,7 +81,8 @@ class _Moved:
 
 @dataclass(slots=True)
 class GroupPrices:
-    """Prices of spans of one group's result, in the middle of it; each is worked out once."""
+    """Prices of spans of one group's result along an axis, in the middle of it; each is worked out
+    once. `extent` of that axis; `step`: what cuts are multiples of."""
 
     work: Workload
     axis: int
@@ -81,23 +93,27 @@ class GroupPrices:
     computed: dict[int, int | None] = field(default_factory=dict)
     moved: dict[tuple[str, int], _Moved] = field(default_factory=dict)
     fixed: _Moved = field(init=False)
+    extent: int = field(init=False)
+    step: int = field(init=False)
+    brought: dict[int, _Moved] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         everything = frozenset(self.work.types) - self.work.constants
         self.prices = TilePrices(self.work, self.spec, everything)
+        self.extent = self.work.result_type.shape[self.axis]
+        self.step = self.work.granularity(self.axis)
         self.fixed = self._constants()
 
-    @property
-    def extent(self) -> int:
-        """The extent of the result along its axis."""
-        return self.work.result_type.shape[self.axis]
+    def whole(self, length: int) -> int:
+        """A length as cuts can have it: in whole blocks, and no longer than the result."""
+        return min(self.extent, align(length, self.step))
 
     def boxes(self, length: int) -> Boxes:
         """The boxes of a span of a length."""
         found = self.spans.get(length)
         if found is None:
             box = list(full_box(self.work.result_type.shape))
-            start = (self.extent - length) // 2
+            start = (self.extent - length) // 2 // self.step * self.step
             box[self.axis] = (start, start + length)
             found = self.spans[length] = self.work.boxes(tuple(box))
         return found
@@ -109,6 +125,16 @@ class GroupPrices:
             fits = keeps_limits(self.work, boxes, self.spec)
             self.computed[length] = self.prices.compute_cycles(boxes) if fits else None
         return self.computed[length]
+
+    def total_cycles(self, total: int, rounds: int) -> int | None:
+        """Cycles of so many rows in so many instructions, some of one row more than others; None
+        where the tensor core can't."""
+        most = self.whole(-(-total // rounds))
+        cycles, least = self.compute_cycles(most), most - self.step
+        if cycles is None or least <= 0:
+            return cycles if cycles is None else rounds * cycles
+        longer = min(rounds, max(0, -(-(total - least * rounds) // self.step)))
+        return longer * cycles + (rounds - longer) * (self.compute_cycles(least) or 0)
 
     def transfer(self, value: str, length: int) -> _Moved:
         """What it takes to bring in the box of an operand, or take out that of the result."""
@@ -123,18 +149,33 @@ class GroupPrices:
             self.moved[value, length] = found
         return found
 
+    def constants(self, length: int) -> _Moved:
+        """The group's constants, brought in once: what a span needs of those that the axis cuts
+        while the span before is made, in two slots."""
+        if length >= self.extent:
+            return self.fixed
+        found = self.brought.get(length)
+        if found is None:
+            found = self.brought[length] = self._brought(length)
+        return found
+
     def _constants(self) -> _Moved:
-        """The group's constants, brought in once."""
-        work = self.work
-        boxes = self.boxes(self.extent)
+        return self._brought(self.extent)
+
+    def _brought(self, length: int) -> _Moved:
+        work, whole = self.work, self.boxes(self.extent)
         alignment = placement_alignment(self.spec.sram)
-        cycles = latency = size = 0
+        cycles = latency = size = slots = 0
         for stream in streams(work, dependencies(work), self.resident | {*work.operands}):
+            is_cut = self.axis in stream.axes and length < self.extent
+            boxes = self.boxes(length) if is_cut else whole
+            times = -(-self.extent // length) if is_cut else 1
             for cost in self.prices.load_costs(stream, boxes):
-                cycles += cost.channel_cycles
-                latency += cost.latency_cycles
-            size += stream_bytes(work, stream, boxes, alignment)
-        return _Moved(cycles, latency, size, size)
+                cycles += times * cost.channel_cycles
+                latency += times * cost.latency_cycles
+            size += stream_bytes(work, stream, whole, alignment)
+            slots += (2 if is_cut else 1) * stream_bytes(work, stream, boxes, alignment)
+        return _Moved(cycles, latency, size, slots)
 
 
 def keeps_limits(work: Workload, boxes: Boxes, spec: HardwareSpec) -> bool:
@@ -178,15 +219,16 @@ class ChainPrices:
             walk.add(chain.start, chain.axes[0])
             if not walk.is_legal or walk.sram_bytes > sram_bytes:
                 return
-            yield walk.estimate(chain)
+            if chain.is_whole:
+                yield walk.estimate(chain)
 
 
 @dataclass(slots=True)
 class _Walk:
     """A chain being followed backwards, its cost so far. `needed`: rows of a value in one round, at
     most; on average it is its extent over the rounds, and what is beyond that, the halo. `drawn`:
-    rows of a value that its readers take in a round, on average, where none of them takes a row
-    twice; `engines`: theirs."""
+    rows of a value that its readers take in all rounds, where none of them takes a row twice;
+    `engines`: theirs."""
 
     prices: ChainPrices
     last: int
@@ -211,51 +253,55 @@ class _Walk:
         """Put a group before the chain."""
         site, prices = self.prices.site, self.prices.group(number, axis)
         work = prices.work
-        is_held = site.is_held(work.result, self.last + 1)
-        is_buffered = number != self.last and (is_held or work.result not in self.prices.resident)
-        most = min(prices.extent, self.needed.get(work.result, self.stripe))
-        fresh = -(-prices.extent // self.rounds)
-        made = self._buffered(most, prices) if is_buffered else fresh
-        cycles = prices.compute_cycles(made)
+        value = work.result if number == self.last else site.passed(number)
+        is_held = site.is_held(value, self.last + 1)
+        is_buffered = number != self.last and (is_held or value not in self.prices.resident)
+        most = prices.whole(self.needed.get(value, self.stripe))
+        total = self._buffered(value, most, prices) if is_buffered else prices.extent
+        made = prices.whole(-(-total // self.rounds))
+        cycles = prices.total_cycles(total, self.rounds)
         if cycles is None or prices.compute_cycles(most) is None:
             self.is_legal = False
             return
         engine = work.group.engine
-        self.compute[engine] = self.compute.get(engine, 0) + self.rounds * cycles
+        cycles += self.rounds * EVENTS * self.prices.spec.driver.event_cycles
+        self.compute[engine] = self.compute.get(engine, 0) + cycles
         self.launches += launch_cycles(self.prices.spec, engine)
-        self._constants(prices.fixed)
+        self._constants(prices.constants(most))
         if is_buffered:
-            self.outside.pop(work.result, None)
+            self.outside.pop(value, None)
             if not is_held:
+                fresh = prices.whole(-(-prices.extent // self.rounds))
                 self._store(prices.transfer(work.result, fresh), 0)
-        elif work.result not in self.prices.resident:
+        elif value not in self.prices.resident:
             self._store(prices.transfer(work.result, made), 2)
-        self._operands(number, prices, made, most)
+        self._operands(number, prices, (total, made), most)
 
-    def _buffered(self, most: int, prices: GroupPrices) -> int:
-        """Give a result its buffer; returns the rows that are made in a round, on average.
+    def _buffered(self, value: str, most: int, prices: GroupPrices) -> int:
+        """Give what a group hands on its buffer; returns the rows that are made in all rounds.
 
         Laps spare halos, and let another engine read while rows are made. What is read without a
         halo by the engine that makes it needs room for one round.
         """
-        value, extent, rounds = prices.work.result, prices.extent, self.rounds
+        extent, rounds = prices.extent, self.rounds
         laps = self.laps
         drawn = self.drawn.get(value)
         if drawn is not None and self.engines[value] == {prices.work.group.engine}:
             laps = 1
         more = extent if laps is None else -(-(laps - 1) * extent // rounds)
-        capacity = min(extent, most + more)
-        self.wanted[value] = capacity
-        row_bytes = prices.transfer(value, 1).size_bytes
+        capacity = prices.whole(most + more)
+        self.wanted[value] = max(capacity, self.wanted.get(value, 0))
+        step = prices.step
+        row_bytes = prices.transfer(prices.work.result, min(step, extent)).size_bytes
         alignment = placement_alignment(self.prices.spec.sram)
-        self.sram_bytes += align(capacity * row_bytes, alignment)
+        self.sram_bytes += align(-(-capacity // step) * row_bytes, alignment)
         if drawn is not None:
-            return min(extent, drawn)
+            return min(drawn, extent * rounds)
         if capacity == extent:
-            return -(-extent // rounds)
+            return extent
         in_lap = (capacity - most) * rounds // extent + 1
         halo = max(0, most * rounds - extent)
-        return min(extent, -(-(extent * in_lap + halo) // (rounds * in_lap)))
+        return min(extent + halo // in_lap, extent * rounds)
 
     def _constants(self, fixed: _Moved) -> None:
         self.loading += fixed.cycles
@@ -269,8 +315,10 @@ class _Walk:
         self.ddr_bytes += self.rounds * moved.size_bytes
         self.sram_bytes += slots * moved.slot_bytes
 
-    def _operands(self, number: int, prices: GroupPrices, made: int, most: int) -> None:
+    def _operands(self, number: int, prices: GroupPrices, rows: tuple[int, int], most: int) -> None:
+        """Note what a group reads. `rows`: of its result, in all rounds, and in one of them."""
         work, site = prices.work, self.prices.site
+        total, made = rows
         for value in work.operands:
             if value in work.constants or value in work.tables:
                 continue
@@ -278,23 +326,26 @@ class _Walk:
             if cut >= 0:
                 low, high = prices.boxes(most)[value][cut]
                 self.needed[value] = max(self.needed.get(value, 0), high - low)
-                self._draw(value, cut, prices, made)
+                self._draw(value, cut, prices, rows)
             if value not in self.prices.resident:
-                times = self.rounds if cut != -1 else 1
-                self._load(value, prices.transfer(value, made), times)
+                moved = prices.transfer(value, made)
+                if cut == -1:
+                    self._load(value, moved, 1, 1)
+                else:
+                    self._load(value, moved, min(self.rounds, -(-total // made)), 2)
 
-    def _draw(self, value: str, cut: int, prices: GroupPrices, made: int) -> None:
+    def _draw(self, value: str, cut: int, prices: GroupPrices, drawing: tuple[int, int]) -> None:
         """Note who reads a value, and how many rows of it where no two spans share one."""
+        total, made = drawing
         self.engines.setdefault(value, set()).add(prices.work.group.engine)
         (low, high), (first, last) = (prices.boxes(rows)[value][cut] for rows in (made, 2 * made))
         overlaps = 2 * made > prices.extent or last - first < 2 * (high - low)
-        rows = None if overlaps else high - low
+        rows = None if overlaps else -(-total * (high - low) // made)
         known = self.drawn.get(value, 0)
         self.drawn[value] = None if rows is None or known is None else max(known, rows)
 
-    def _load(self, value: str, moved: _Moved, times: int) -> None:
+    def _load(self, value: str, moved: _Moved, times: int, slots: int) -> None:
         """Note the load of an operand; it is none where its maker joins the chain later."""
-        slots = 2 if times > 1 else 1
         other = self.outside.get(value, _Moved(0, 0, 0, 0))
         self.outside[value] = _Moved(
             other.cycles + times * moved.cycles,

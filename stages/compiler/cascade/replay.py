@@ -6,7 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from stages.compiler.cascade.chains import Chain
-from stages.compiler.cascade.prices import ChainPrices, Estimate, GroupPrices, price_of
+from stages.compiler.cascade.prices import (
+    EVENTS,
+    ChainPrices,
+    Estimate,
+    GroupPrices,
+    keeps_limits,
+    price_of,
+)
 from stages.compiler.cascade.stripes import Part, Striped, striped
 from stages.compiler.tiling.streams import box_bytes
 from stages.compiler.tiling.workload import Boxes
@@ -17,12 +24,14 @@ from stages.recipe.decisions import Engine
 from stages.tensors import Box
 
 
-def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate:
-    """The same chain and stripes with the cycles and bytes of all their parts."""
+def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate | None:
+    """The same chain and stripes with the cycles and bytes of all their parts; None where the
+    tensor core can't make one of them: a part in the middle may take fewer pixels than others."""
     cut = striped(estimate.chain, estimate.stripe, estimate.wanted)
     replay = _Replay(cut, prices)
     for part in cut.parts:
-        replay.add(part)
+        if not replay.add(part):
+            return None
     cycles = replay.cycles()
     size = replay.ddr_bytes
     price = price_of(cycles, size, prices.spec)
@@ -33,15 +42,15 @@ def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate:
 class _Replay:
     """Parts that run one after the other on each engine, what they read made before.
 
-    `made`: when the rows of a result so far are ready. `read`: when the last reader of a value is
-    done. `bases`: the row with which its buffer begins.
+    `made`: when the rows so far of what passes are ready. `bases`: the row with which its buffer
+    begins. `read`: which rows of a buffer, counted from its first, are read until when.
     """
 
     cut: Striped
     prices: ChainPrices
     free: dict[Engine, int] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
-    read: dict[str, int] = field(default_factory=dict)
+    read: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
     bases: dict[str, int] = field(default_factory=dict)
     brought: dict[tuple[int, str], Box] = field(default_factory=dict)
     compute: int = 0
@@ -54,34 +63,54 @@ class _Replay:
         """The chain."""
         return self.cut.chain
 
-    def add(self, part: Part) -> None:
-        """Run a part: it starts when its engine is free, its rows are made, and, where a buffer
-        begins again, its readers are done."""
-        prices = self.prices.group(self.chain.start + part.place, self.chain.axes[part.place])
-        work, boxes = prices.work, self.cut.boxes(part)
-        cycles = prices.prices.compute_cycles(boxes)
+    def add(self, part: Part) -> bool:
+        """Run a part, if its engine can: it starts when that is free, the rows that it reads are
+        made, and those that it overwrites are read."""
+        prices = self._prices(part.place)
+        work, boxes, passed = prices.work, self.cut.boxes(part), self.chain.passes[part.place]
+        if not keeps_limits(work, boxes, self.prices.spec):
+            return False
+        cycles = prices.prices.compute_cycles(boxes) + EVENTS * self.prices.spec.driver.event_cycles
         inner = [value for value in work.operands if value in self.chain.inner]
         start = max(
             self.free.get(work.group.engine, 0), *(self.made.get(value, 0) for value in inner), 0
         )
-        if self.bases.setdefault(work.result, part.base) != part.base:
-            start = max(start, self.read.get(work.result, 0))
-            self.bases[work.result] = part.base
+        start = max(start, self._overwritten(part, passed))
+        self.bases[passed] = part.base
         end = start + cycles
-        self.free[work.group.engine] = self.made[work.result] = end
-        self.read |= dict.fromkeys(inner, end)
+        self.free[work.group.engine] = end
+        self.made[passed] = max(end, self.made.get(passed, 0))
+        for value in inner:
+            low, high = boxes[value][self.chain.axis_of(value)]
+            base = self.bases[value]
+            self.read.setdefault(value, []).append((low - base, high - base, end))
         self.compute += cycles
         self._move(part.place, prices, boxes)
+        return True
+
+    def _overwritten(self, part: Part, passed: str) -> int:
+        """When what a part overwrites in its buffer has been read."""
+        reads = self.read.get(passed, [])
+        low, high = (row - part.base for row in part.span)
+        found = max((end for start, stop, end in reads if start < high and low < stop), default=0)
+        if reads:
+            kept = [item for item in reads if item[0] < low or item[1] > high]
+            self.read[passed] = kept
+        return found
+
+    def _prices(self, place: int) -> GroupPrices:
+        return self.prices.group(self.chain.numbers[place], self.chain.axes[place])
 
     def _move(self, place: int, prices: GroupPrices, boxes: Boxes) -> None:
         work, near = prices.work, self.prices.resident | self.cut.capacities.keys()
+        passed = self.chain.passes[place]
         for value in work.operands:
             if value in work.constants or value in work.tables or value in near:
                 continue
             if self.brought.get((place, value)) != boxes[value]:
                 self.brought[place, value] = boxes[value]
                 self._transfer(prices, value, boxes, (DDR, SRAM))
-        if work.result not in near or work.result in self.cut.shared:
+        if passed not in near or passed in self.cut.shared:
             self._transfer(prices, work.result, boxes, (SRAM, DDR))
 
     def _transfer(
@@ -98,7 +127,7 @@ class _Replay:
         spec, chain = self.prices.spec, self.chain
         launches = 0
         for place, work in enumerate(chain.works):
-            fixed = self.prices.group(chain.start + place, chain.axes[place]).fixed
+            fixed = self._prices(place).fixed
             self.moving += fixed.cycles
             self.latency += fixed.latency
             self.ddr_bytes += fixed.size_bytes

@@ -111,9 +111,9 @@ class Trial:
         instructions run by themselves, in fewer cycles, or in as many and with fewer bytes."""
         best = options[0]
         cycles = self.layers[1].cycles
-        alone = sum(cycles[number] for number in range(*best.interval))
+        alone = sum(cycles[number] for number in best.chain.numbers)
         if best.cycles < alone * _CLEAR:
-            size = sum(stand.ground.costs[number][1] for number in range(*best.interval))
+            size = sum(stand.ground.costs[number][1] for number in best.chain.numbers)
             return Outcome(options, (alone, size), (best.cycles, best.ddr_bytes), True, "priced")
         timed = [self._timed(solved, best.interval) for solved in (self.layers, tried)]
         return Outcome(options, timed[0], timed[1], timed[1] < timed[0], "timed by themselves")
@@ -151,5 +151,9 @@ def _settled(stand: Stand, options: dict[Interval, Options]) -> dict[Interval, O
         if not rough:
             return chosen
         for interval in rough:
-            first, *others = options[interval]
-            options[interval] = tuple(sorted((replayed(first, stand.prices), *others), key=rank))
+            first, *others = options.pop(interval)
+            found = replayed(first, stand.prices)
+            if found is not None:
+                others.append(found)
+            if others:
+                options[interval] = tuple(sorted(others, key=rank))

@@ -54,7 +54,7 @@ class Striped:
 
     def buffer_box(self, value: str) -> Box:
         """The box of as many rows of a value as its buffer holds, from the first on."""
-        return self.chain.box(self.chain.place_of(value), 0, self.capacities[value])
+        return self.chain.rows_of(value, 0, self.capacities[value])
 
     def boxes(self, part: Part) -> Boxes:
         """The boxes of every value of a part's group."""
@@ -89,46 +89,51 @@ class _Tracer:
 
     def round(self, stripe: Span, is_last: bool) -> list[Part]:
         """The parts of the next round; in the last one every result is finished."""
-        count = len(self.chain.works)
-        needed: dict[str, Span] = {self.chain.works[-1].result: stripe}
+        passes = self.chain.passes
+        needed: dict[str, Span] = {passes[-1]: stripe}
+        made: dict[str, tuple[Span, int] | None] = {}
         parts = []
-        for place in reversed(range(count)):
-            span = self._made(place, needed.get(self.chain.works[place].result), is_last)
-            if span is None:
+        for place in reversed(range(len(passes))):
+            value = passes[place]
+            # Who makes another part of the same rows makes them at the same time.
+            if value not in made:
+                made[value] = self._made(place, needed.get(value), is_last)
+            found = made[value]
+            if found is None:
                 continue
+            span, self.bases[place] = found
+            self.ends[place] = span[1]
             parts.append(Part(place, span, self.bases[place]))
             for value, rows in self._operands(place, span).items():
                 other = needed.get(value, rows)
                 needed[value] = (min(rows[0], other[0]), max(rows[1], other[1]))
         return parts[::-1]
 
-    def _made(self, place: int, needed: Span | None, is_last: bool) -> Span | None:
-        """The rows that a group makes in this round, where it makes any."""
-        work, end = self.chain.works[place], self.ends[place]
+    def _made(self, place: int, needed: Span | None, is_last: bool) -> tuple[Span, int] | None:
+        """The rows that a group makes in this round, where it makes any, and the first row of its
+        buffer."""
+        work, value, end = self.chain.works[place], self.chain.passes[place], self.ends[place]
         low, high = needed if needed is not None else (end, end)
         if is_last:
             high = work.result_type.shape[self.chain.axes[place]]
         low = min(low, end)
         starts_over = low < self.bases[place]
-        if work.result in self.capacities and high > low:
-            capacity = self.capacities[work.result]
+        if value in self.capacities and high > low:
+            capacity = self.capacities[value]
             starts_over |= high - self.bases[place] > capacity
             if starts_over:
-                self.capacities[work.result] = max(capacity, high - low)
+                self.capacities[value] = max(capacity, high - low)
         if not starts_over:
             low = end
         if high <= low:
             return None
-        if starts_over:
-            self.bases[place] = low
-        self.ends[place] = high
-        return low, high
+        return (low, high), low if starts_over else self.bases[place]
 
     def _operands(self, place: int, span: Span) -> Mapping[str, Span]:
         """The rows of inner values that a span of a group's result needs."""
         boxes = self.chain.boxes(place, span)
         return {
-            work.result: boxes[work.result][axis]
-            for work, axis in zip(self.chain.works[:place], self.chain.axes, strict=False)
-            if work.result in boxes
+            value: boxes[value][axis]
+            for value, axis in zip(self.chain.passes[:place], self.chain.axes, strict=False)
+            if value in boxes
         }

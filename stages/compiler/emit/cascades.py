@@ -10,9 +10,11 @@ from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, whole_region
 from stages.compiler.emit.tiles import Feed, TileEmitter, slot_place
+from stages.compiler.emit.views import view_region
 from stages.compiler.memory.slots import PlacedCascade
 from stages.compiler.tiling.streams import Step, Stream
 from stages.plan.instructions import SRAM
+from stages.recipe.graph import Operator
 from stages.tensors import TensorType, box_shape
 
 PackedStreams = Mapping[Stream, tuple[StreamPacking, Place]]
@@ -60,7 +62,7 @@ class CascadeEmitter:
                 pending = []
             self.program.append(emitter.loads(feeds[place], boxes, numbers[place]))
             self.program.append(pending)
-            self.bases[work.result] = part.base
+            self.bases[striped.chain.passes[place]] = part.base
             step = Step(boxes[work.result], None, True, True)
             pending = emitter.step(feeds[place], step, boxes, numbers[place])
             pending += self._shared(part, numbers[place])
@@ -70,8 +72,7 @@ class CascadeEmitter:
     def _shared(self, part: Part, number: int) -> list[Written]:
         """The store of a part's new rows, where others read them too."""
         striped = self.cascade.striped
-        work = striped.chain.works[part.place]
-        value = work.result
+        work, value = striped.chain.works[part.place], striped.chain.passes[part.place]
         start, stop = max(self.stored.get(value, 0), part.span[0]), part.span[1]
         if value not in striped.shared or start >= stop:
             return []
@@ -95,15 +96,25 @@ class CascadeEmitter:
     def _value(self, value: str) -> Access:
         """The access to a value; one with a buffer is seen as if it lay whole in the SRAM, the
         buffer holding its rows from `bases` on."""
+        chain = self.cascade.striped.chain
+        piece = chain.pieces.get(value)
+        if piece is not None:
+            return self._piece(value, piece)
         placed = self.cascade.buffers.get(value)
         if placed is None:
             return self.values(value)
-        chain, base = self.cascade.striped.chain, self.bases[value]
-        place = chain.place_of(value)
-        work, box = chain.works[place], self.cascade.striped.buffer_box(value)
-        held = TensorType(work.result_type.dtype, box_shape(box))
-        buffer = whole_region(SRAM, placed.address, held, work.layout(value))
-        ahead = chain.box(place, base, base + 1)
+        (tensor_type, layout), base = chain.form(value), self.bases[value]
+        held = TensorType(tensor_type.dtype, box_shape(self.cascade.striped.buffer_box(value)))
+        buffer = whole_region(SRAM, placed.address, held, layout)
+        ahead = chain.rows_of(value, base, base + 1)
         offset = box_region(buffer, ahead).address - buffer.address
-        whole = replace(buffer, address=buffer.address - offset, shape=work.result_type.shape)
+        whole = replace(buffer, address=buffer.address - offset, shape=tensor_type.shape)
         return Access(replace(slot_place(placed), is_slot=False), whole)
+
+    def _piece(self, value: str, piece: Operator) -> Access:
+        """The access to a part of what passes."""
+        whole = self._value(piece.inputs[0])
+        maker = next(work for work in self.cascade.striped.chain.works if work.result == value)
+        seen = view_region(piece, whole.region, maker.result_type, maker.layout(value))
+        assert seen is not None, f"%{value} is no part of %{piece.inputs[0]}"
+        return Access(whole.place, seen)

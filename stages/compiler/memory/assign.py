@@ -238,11 +238,7 @@ class Assignment:
             return homeless.start
         fixed = {placed.request.name: placed for placed in arena.placed}
         solution = _Solution(fixed)
-        cascaded = {
-            number: item
-            for item in self.cascades
-            for number in range(item.chain.start, item.chain.stop)
-        }
+        cascaded = {number: item for item in self.cascades for number in item.chain.numbers}
         whole = frozenset(value for value, root in roots.items() if root in resident)
         for number in self.works:
             if (striped := cascaded.get(number)) is not None:
@@ -334,7 +330,7 @@ class Assignment:
         for item in solution.cascades:
             chain = item.striped.chain
             for place, work in enumerate(chain.works):
-                solution.tiles[chain.start + place] = cascade_tile(item.striped, place)
+                solution.tiles[chain.numbers[place]] = cascade_tile(item.striped, place)
                 solution.slots[work.group.name] = item.slots[work.group.name]
         groups = tuple(
             replace(group, tile=solution.tiles.get(number))

@@ -57,7 +57,9 @@ def place_cascade(
     """Places for a cascade's slots and buffers; None where the arena has no room. `whole`: values
     that lie whole in the SRAM."""
     chain, alignment = striped.chain, placement_alignment(spec.sram)
-    inside = whole | striped.capacities.keys()
+    buffered = striped.capacities.keys()
+    pieces = {piece for piece, part in chain.pieces.items() if part.inputs[0] in buffered}
+    inside = whole | buffered | pieces
     needs = [_needs(striped, place, inside, alignment) for place in range(len(chain.works))]
     span = chain.start, chain.stop
     requests = [
@@ -102,8 +104,7 @@ def _distinct_loads(stream: Stream, boxes: Sequence[Boxes]) -> int:
 
 def _buffer_bytes(striped: Striped, value: str) -> int:
     """Bytes of the buffer of a value."""
-    work = striped.chain.works[striped.chain.place_of(value)]
-    return box_bytes(work.result_type, work.layout(value), striped.buffer_box(value))
+    return box_bytes(*striped.chain.form(value), striped.buffer_box(value))
 
 
 def cascade_tile(striped: Striped, place: int) -> Tile:

@@ -15,6 +15,7 @@ from stages.compiler.memory.assign import Assignment
 from stages.compiler.pipeline import Compiled, begin, begin_decisions, decisions, rewrites
 from stages.compiler.progress import decide, rewrite
 from stages.compiler.quantization import Quantization
+from stages.compiler.tiling.streams import align
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec
 from stages.plan.packing import pack
@@ -43,6 +44,65 @@ def chain_case(choices: Choices, longest: int = 5) -> Case:
         value = _next(builder, choices, value, earlier)
         earlier.append(value)
     return case_of(builder.model([value]), builder.feeds)
+
+
+def late_residual() -> Case:
+    """A residual block as late layers have them: few rows, many channels, and more weights than
+    the SRAM holds."""
+    builder = ModelBuilder(np.random.default_rng(2))
+    source = builder.float_like("Relu", _pointwise(builder, builder.input((1, 64, 7, 7)), 1024))
+    value = builder.float_like("Relu", _pointwise(builder, source, 512))
+    value = builder.float_like("Add", _pointwise(builder, value, 1024), source.name)
+    return case_of(builder.model([_pointwise(builder, value, 64)]), builder.feeds)
+
+
+def joined_case(choices: Choices) -> Case:
+    """Branches of several heights, brought to one and joined by their channels, as the neck
+    of a text detector has them; then a convolution or two."""
+    builder = ModelBuilder(np.random.default_rng(choices.integer(0, 2**16)))
+    rows, columns, channels = (
+        choices.pick((16, 8, 12)),
+        choices.pick((8, 16)),
+        choices.pick((8, 24)),
+    )
+    image = builder.input((1, 16, rows, columns))
+    branches = []
+    for scale in choices.pick(((2, 4), (1, 2), (1, 2, 4))):
+        small = (1, 16, rows // scale, columns // scale)
+        source = image if scale == 1 else builder.input(small)
+        value = _pointwise(builder, source, channels)
+        branches.append(value if scale == 1 else _upsampled(builder, value, scale))
+    shape = (1, channels * len(branches), rows, columns)
+    (joined,) = builder.add("Concat", [item.name for item in branches], [("f32", shape)], axis=1)
+    value = _conv(builder, choices, joined, choices.pick((3, 1)), 1, 16)
+    if choices.integer(0, 1):
+        value = _conv(builder, choices, value, 3, 1, 8)
+    return case_of(builder.model([value]), builder.feeds)
+
+
+def _pointwise(builder: ModelBuilder, value: Value, out: int) -> Value:
+    weights = builder.normal((out, value.shape[1], 1, 1), 0.3)
+    (result,) = builder.add(
+        "Conv",
+        [value.name, builder.constant(weights)],
+        [("f32", (1, out, *value.shape[2:]))],
+        kernel_shape=[1, 1],
+    )
+    return result
+
+
+def _upsampled(builder: ModelBuilder, value: Value, scale: int) -> Value:
+    batch, channels, rows, columns = value.shape
+    scales = builder.constant(np.array([1, 1, scale, scale], dtype=np.float32))
+    (result,) = builder.add(
+        "Resize",
+        [value.name, "", scales],
+        [("f32", (batch, channels, scale * rows, scale * columns))],
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    )
+    return result
 
 
 def inverted_residuals(rows: int, blocks: int = 2) -> Case:
@@ -78,10 +138,11 @@ def _next(builder: ModelBuilder, choices: Choices, value: Value, earlier: list[V
     if kind in ("pool", "average") and min(value.shape[2:]) >= 3:
         return _pool(builder, choices, value, kind)
     if kind == "conv":
-        return _conv(builder, choices, value, choices.pick((3, 1, 5)), 1, choices.pick((8, 4, 20)))
+        size = choices.pick((3, 1, 5)) if value.shape[1] <= 20 else 1
+        return _conv(builder, choices, value, size, 1, choices.pick((8, 4, 20)))
     if kind == "depthwise":
         return _conv(builder, choices, value, 3, value.shape[1], value.shape[1])
-    return _conv(builder, choices, value, 1, 1, choices.pick((16, 8)))
+    return _conv(builder, choices, value, 1, 1, choices.pick((16, 8, 40)))
 
 
 def _conv(
@@ -155,23 +216,28 @@ def _chains(site: Site, choices: Choices) -> list[Chain]:
     for last in sorted(site.works, reverse=True):
         if last > free:
             continue
-        axis = next(axes_of(site, last), None)
-        chains = list(chains_ending(site, last, axis, 8)) if axis is not None else []
-        if chains:
-            found.append(choices.pick(chains[::-1]))
+        chains = [
+            [chain for chain in chains_ending(site, last, axis, 8) if chain.is_whole]
+            for axis in axes_of(site, last)
+        ]
+        if any(chains):
+            along = choices.pick([item for item in chains if item])
+            found.append(choices.pick(along[::-1]))
             free = found[-1].start - 1
     return found[::-1]
 
 
 def _cut(chain: Chain, choices: Choices) -> Striped:
-    stripe = choices.integer(1, chain.extent)
+    stripe = min(align(choices.integer(1, chain.extent), chain.step), chain.extent)
     shared = [value for value in sorted(chain.inner) if value not in chain.held]
     buffered = [*chain.held, *(value for value in shared if choices.integer(0, 3))]
     wanted = {value: choices.pick((1, 2, 5, 1000)) for value in buffered}
     extents = {
-        work.result: work.result_type.shape[axis]
-        for work, axis in zip(chain.works, chain.axes, strict=True)
+        value: work.result_type.shape[axis]
+        for value, work, axis in zip(chain.passes, chain.works, chain.axes, strict=True)
     }
     return striped(
-        chain, stripe, {value: min(rows, extents[value]) for value, rows in wanted.items()}
+        chain,
+        stripe,
+        {value: min(align(rows, chain.step), extents[value]) for value, rows in wanted.items()},
     )

@@ -17,8 +17,9 @@ from stages.compiler.pipeline import Compiled, compile_graph
 from stages.hardware.spec import HardwareSpec
 from stages.plan.ddr_traffic import ddr_bytes
 from stages.plan.timing import plan_cycles
+from stages.recipe.decisions import Engine
 from stages.recipe.text import print_recipe
-from tests.compiler.cascade.chain_models import inverted_residuals
+from tests.compiler.cascade.chain_models import inverted_residuals, late_residual
 from tests.compiler.judged import Case, judge_plan, judge_same_bits
 from tests.compiler.specs import hardware, with_sram
 
@@ -137,7 +138,25 @@ def test_a_person_is_told_what_was_weighed() -> None:
     assert "B of DRAM" in about.bound
 
 
-def test_where_everything_fits_nothing_is_cascaded() -> None:
-    assert not _compiled(
-        inverted_residuals(8), hardware("rk3588_npu"), Interleaving.CASCADES
-    ).recipe.cascades
+def test_where_everything_fits_cascades_are_for_two_engines_side_by_side() -> None:
+    blocks, spec = inverted_residuals(8), hardware("rk3588_npu")
+    layers = _compiled(blocks, spec, Interleaving.LOADS)
+    cascaded = _compiled(blocks, spec, Interleaving.CASCADES)
+    engines = {group.name: group.engine for group in cascaded.recipe.groups}
+    assert cascaded.recipe.cascades
+    for cascade in cascaded.recipe.cascades:
+        assert {engines[name] for name in cascade.groups} == {Engine.TENSOR_CORE, Engine.VECTOR}
+    assert plan_cycles(cascaded.plan, spec) < plan_cycles(layers.plan, spec)
+    judge_same_bits(layers, cascaded, blocks.feeds, spec)
+
+
+def test_a_sum_is_made_by_blocks_of_channels_while_the_convolution_goes_on() -> None:
+    block, spec = late_residual(), hardware("ethos_u65_512")
+    layers = _compiled(block, spec, Interleaving.LOADS)
+    cascaded = _compiled(block, spec, Interleaving.CASCADES)
+    (by_channels,) = [item for item in cascaded.recipe.cascades if item.axis == 1]
+    engines = {group.name: group.engine for group in cascaded.recipe.groups}
+    assert [engines[name] for name in by_channels.groups] == [Engine.TENSOR_CORE, Engine.VECTOR]
+    assert plan_cycles(cascaded.plan, spec) < 0.95 * plan_cycles(layers.plan, spec)
+    judge_plan(cascaded, spec)
+    judge_same_bits(layers, cascaded, block.feeds, spec)

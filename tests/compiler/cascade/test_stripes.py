@@ -9,45 +9,47 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stages.compiler.cascade.stripes import Striped
-from tests.compiler.cascade.chain_models import chain_case, chain_plans
+from tests.compiler.cascade.chain_models import chain_case, chain_plans, joined_case
 from tests.compiler.judged import judge_numbers, judge_plan, judge_same_bits, own_ranges
 from tests.compiler.model_builder import SeededChoices
 from tests.compiler.specs import hardware
 
-COUNTED = {"cascades": 0, "again": 0}
+COUNTED = {"cascades": 0, "again": 0, "in blocks": 0, "joined": 0}
 
 
 def assert_sound(cut: Striped) -> None:
     """Follow the parts of a cascade with the rows that each buffer holds."""
     chain = cut.chain
-    rows: dict[str, tuple[int, int]] = {}
+    rows: dict[int, tuple[int, int]] = {}
     made: dict[str, set[int]] = {work.result: set() for work in chain.works}
-    axes = {work.result: axis for work, axis in zip(chain.works, chain.axes, strict=True)}
+    axes = dict(zip(chain.passes, chain.axes, strict=True))
+    COUNTED["joined"] += bool(chain.pieces)
+    COUNTED["in blocks"] += chain.step > 1 and cut.rounds > 1
     for part in cut.parts:
-        work, (start, stop) = chain.works[part.place], part.span
+        work, value, (start, stop) = chain.works[part.place], chain.passes[part.place], part.span
         boxes = cut.boxes(part)
-        for value in chain.inner & set(work.operands):
-            low, high = boxes[value][axes[value]]
-            if value in cut.capacities:
-                assert rows[value][0] <= low
-                assert high <= rows[value][1]
+        for read in chain.inner & set(work.operands):
+            low, high = boxes[read][axes[read]]
+            makers = [at for at, other in enumerate(chain.passes) if other == read]
+            if read in cut.capacities:
+                assert all(rows[at][0] <= low and high <= rows[at][1] for at in makers)
             else:
-                assert set(range(low, high)) <= made[value]
-        if work.result in cut.capacities:
-            first, end = rows.get(work.result, (0, 0))
+                assert all(set(range(low, high)) <= made[chain.works[at].result] for at in makers)
+        if value in cut.capacities:
+            first, end = rows.get(part.place, (0, 0))
             if part.base != first:
                 first, end = part.base, part.base
             assert start <= end or start == first
-            assert stop - part.base <= cut.capacities[work.result]
+            assert stop - part.base <= cut.capacities[value]
             COUNTED["again"] += bool(set(range(start, stop)) & made[work.result])
-            rows[work.result] = (first, stop)
+            rows[part.place] = (first, stop)
         made[work.result] |= set(range(start, stop))
     for work, axis in zip(chain.works, chain.axes, strict=True):
         assert made[work.result] == set(range(work.result_type.shape[axis]))
 
 
-def judge_chain(choices, name: str, in_integers: bool) -> None:
-    case, spec = chain_case(choices), hardware(name)
+def judge_chain(choices, name: str, in_integers: bool, make=chain_case) -> None:
+    case, spec = make(choices), hardware(name)
     plans = chain_plans(case, spec, own_ranges(case) if in_integers else None, choices)
     if plans is None:
         return
@@ -62,7 +64,8 @@ def judge_chain(choices, name: str, in_integers: bool) -> None:
 
 
 def judge_random_chains(name: str, in_integers: bool) -> None:
-    """Some chains; most of them must be cascades, and rows must be made again in some."""
+    """Some chains; most of them must be cascades, rows must be made again in some, and some must
+    be cut in blocks of channels."""
 
     @settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
     @given(st.integers(0, 2**32))
@@ -73,11 +76,21 @@ def judge_random_chains(name: str, in_integers: bool) -> None:
     check()
     assert COUNTED["cascades"] >= before["cascades"] + 8
     assert COUNTED["again"] > before["again"]
+    assert COUNTED["in blocks"] > before["in blocks"]
 
 
 @pytest.mark.parametrize("name", ["npu_tiny/16K", "rk3588_npu", "ethos_u65_512"])
 def test_a_random_chain_in_int8_is_bit_equal_in_stripes(name: str) -> None:
     judge_random_chains(name, in_integers=True)
+
+
+@pytest.mark.parametrize("name", ["npu_tiny/16K", "rk3588_npu", "ethos_u65_512"])
+def test_a_cascade_runs_through_a_concatenation_in_place(name: str) -> None:
+    before = COUNTED["joined"]
+    for seed in range(6):
+        choices = SeededChoices(np.random.default_rng(seed))
+        judge_chain(choices, name, in_integers=True, make=joined_case)
+    assert COUNTED["joined"] > before
 
 
 def test_a_random_chain_of_floats_computes_the_same_in_stripes() -> None:
