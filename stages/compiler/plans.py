@@ -15,7 +15,7 @@ from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Assignment, Memory
-from stages.compiler.schedule.attempts import Choice
+from stages.compiler.schedule.attempts import ALL, Choice
 from stages.compiler.schedule.reorder import Order
 from stages.compiler.woven_tiles import tried_in_place
 from stages.errors import DoesNotFitError
@@ -109,7 +109,7 @@ def emitted(
     memory: Memory,
     spec: HardwareSpec,
     order: Order,
-    choice: Choice = Choice(),  # noqa: B008
+    choice: Choice = ALL,
 ) -> Planned:
     """The plan of a draft with its memory."""
     plan, packings = PlanEmitter(draft, memory, spec, order, choice).emit()

@@ -18,7 +18,7 @@ from stages.compiler.emit.examples import Example
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.periods import longest_period
-from stages.compiler.schedule.attempts import ATTEMPTS, Attempt, Choice
+from stages.compiler.schedule.attempts import ALL, ATTEMPTS, Attempt, Choice
 from stages.compiler.tiling.weighing import tile_name
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
@@ -60,7 +60,7 @@ def tried_in_place(solved: Solved, assignment: Assignment, spec: HardwareSpec) -
     ]
     period = longest_period(kinds)
     if period is None or (period.stop - period.start) * _COVER < len(kinds):
-        return Woven(draft, memory, Choice())
+        return Woven(draft, memory, ALL)
     stop = min(period.stop, period.start + ceil(_STRETCH * period.length))
     return _Trials(assignment, spec, (period.start, stop), solved).run(period.length)
 
@@ -118,8 +118,9 @@ class _Trials:
         alike = [other for other in self.assignment.works if self._kind(other) == kind]
         told = [Alternative(tile_name(tile), min(self.ends.values()), "the cheapest by itself")]
         chosen = tile
-        present = self.assignment.row_blocks(number, tile)
-        alone = not self.assignment.works[number].constants
+        work = self.assignment.works[number]
+        present = -(-work.result_type.shape[-2] // tile.extents[-2])
+        alone = not work.constants
         for blocks in (present + 1, 1) if alone and present > 1 else (present + 1,):
             priced = self.assignment.in_row_blocks(number, tile, blocks, _DEARER)
             if priced is None:
@@ -142,7 +143,7 @@ class _Trials:
     def _timed(self, solved: Solved) -> dict[Attempt, int]:
         emitter = PlanEmitter(*solved, self.spec, examples=self.examples)
         emitter.write_segment(*self.stretch)
-        return emitter.woven_cycles(Choice())
+        return emitter.woven_cycles(ALL)
 
 
 def _weighed(group: str, told: Sequence[Alternative], chosen: Tile) -> Weighed:

@@ -17,7 +17,7 @@ from stages.compiler.emit.tiles import TileEmitter, slot_places
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.slots import PlacedCascade, Slots
-from stages.compiler.schedule.attempts import Attempt, Choice
+from stages.compiler.schedule.attempts import ALL, Attempt, Choice
 from stages.compiler.schedule.reorder import Order, scheduled, woven_cycles
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
@@ -41,7 +41,7 @@ class PlanEmitter:
     memory: Memory
     spec: HardwareSpec
     order: Order = Order.GROUPS
-    choice: Choice = field(default_factory=Choice)
+    choice: Choice = ALL
     examples: dict[object, Example] = field(default_factory=dict)
     program: Program = field(init=False)
     packings: list[Packing] = field(default_factory=list)

@@ -194,10 +194,6 @@ class Assignment:
             self.memo[key] = search.smallest() if budget is None else search.cheapest(budget, parts)
         return self.memo[key]
 
-    def row_blocks(self, number: int, tile: Tile) -> int:
-        """Into how many blocks a tile cuts the rows of a group's result."""
-        return -(-self.works[number].result_type.shape[-2] // tile.extents[-2])
-
     def in_row_blocks(self, number: int, tile: Tile, blocks: int, dearer: float) -> Priced | None:
         """The cheapest tile of a group that cuts its rows into so many blocks and needs no more
         slots than `tile`, all operands in the DDR; see `Search.in_row_blocks`."""

@@ -58,6 +58,10 @@ class Choice:
     enough: int = len(ATTEMPTS)
 
 
+ALL = Choice()
+"""All attempts are compared."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScheduledProgram:
     """A program in some order, what it must keep, and how a list schedule runs it."""

@@ -8,6 +8,7 @@ from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.schedule.attempts import (
+    ALL,
     Attempt,
     Choice,
     ScheduledProgram,
@@ -50,7 +51,7 @@ def scheduled(
     queues: Sequence[str],
     spec: HardwareSpec,
     order: Order = Order.GROUPS,
-    choice: Choice = Choice(),  # noqa: B008
+    choice: Choice = ALL,
 ) -> Scheduled:
     """The program in the order of a list schedule; the choice says how it is woven.
 
