@@ -33,7 +33,7 @@ SEED = 51  # two inputs of one type, weights, kernels on the vector unit
 def test_damaged_plans_are_refused_or_change_nothing() -> None:
     damages: Counter[str] = Counter()
     rules: Counter[str] = Counter()
-    for subject in subjects(0, 7, ("npu_tiny/16K", "rk3588_npu")):
+    for subject in subjects(0, 8, ("npu_tiny/16K", "rk3588_npu")):
         for found in mutants(subject, each=3):
             assert found.fate in (Fate.REFUSED, Fate.HARMLESS), found
             damages[found.mutation] += found.fate is Fate.REFUSED
