@@ -8,6 +8,7 @@ together. Both are emitted, and the device's own timing says which is better.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stages.compiler.cascade.strategy import Trial
@@ -15,7 +16,7 @@ from stages.compiler.draft import Draft
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Assignment, Memory
-from stages.compiler.schedule.attempts import ALL, Choice
+from stages.compiler.schedule.attempts import ATTEMPTS, Attempt
 from stages.compiler.schedule.reorder import Order
 from stages.compiler.woven_tiles import tried_in_place
 from stages.errors import DoesNotFitError
@@ -86,7 +87,7 @@ def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Plan
     try:
         streamed = assignment.streaming()
         solved = tried_in_place(streamed.run(), streamed, spec)
-        woven = emitted(solved.draft, solved.memory, spec, Order.WOVEN, solved.choice)
+        woven = emitted(solved.draft, solved.memory, spec, Order.WOVEN, solved.attempts)
     except DoesNotFitError:
         return planned
     chosen = _WOVEN if woven.cycles < planned.cycles else _BY_GROUPS
@@ -109,8 +110,8 @@ def emitted(
     memory: Memory,
     spec: HardwareSpec,
     order: Order,
-    choice: Choice = ALL,
+    attempts: Sequence[Attempt] = ATTEMPTS,
 ) -> Planned:
     """The plan of a draft with its memory."""
-    plan, packings = PlanEmitter(draft, memory, spec, order, choice).emit()
+    plan, packings = PlanEmitter(draft, memory, spec, order, attempts).emit()
     return Planned(draft, memory, plan, packings, plan_cycles(plan, spec))

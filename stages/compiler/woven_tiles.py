@@ -18,7 +18,7 @@ from stages.compiler.emit.examples import Example
 from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.periods import longest_period
-from stages.compiler.schedule.attempts import ALL, ATTEMPTS, Attempt, Choice
+from stages.compiler.schedule.attempts import ATTEMPTS, Attempt
 from stages.compiler.tiling.weighing import tile_name
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
@@ -34,6 +34,8 @@ _DEARER = 2.0
 _LEAST_SHARE = 0.02
 """Of a period's cycles: kinds of groups below aren't tried."""
 _BY_ROWS = frozenset({Kind.MATMUL, Kind.SOFTMAX})
+_CONTENDERS = 3
+"""Attempts that are made with each tile: those that were the fastest so far."""
 _GAIN = 0.998
 """Of the cycles of the best so far: what gains less isn't taken."""
 
@@ -42,11 +44,12 @@ Solved = tuple[Draft, Memory]
 
 @dataclass(frozen=True, slots=True)
 class Woven:
-    """What a woven plan is emitted from: a draft and its memory, and how it is woven."""
+    """What a woven plan is emitted from: a draft and its memory, and the attempts to weave
+    it, the most promising one first."""
 
     draft: Draft
     memory: Memory
-    choice: Choice
+    attempts: tuple[Attempt, ...]
 
 
 def tried_in_place(solved: Solved, assignment: Assignment, spec: HardwareSpec) -> Woven:
@@ -60,7 +63,7 @@ def tried_in_place(solved: Solved, assignment: Assignment, spec: HardwareSpec) -
     ]
     period = longest_period(kinds)
     if period is None or (period.stop - period.start) * _COVER < len(kinds):
-        return Woven(draft, memory, ALL)
+        return Woven(draft, memory, ATTEMPTS)
     stop = min(period.stop, period.start + ceil(_STRETCH * period.length))
     return _Trials(assignment, spec, (period.start, stop), solved).run(period.length)
 
@@ -80,14 +83,17 @@ class _Trials:
 
     def run(self, period: int) -> Woven:
         """Try each kind of group of a period, the largest first."""
-        self.ends = self._timed(self.best)
+        self.ends = self._timed(self.best, ATTEMPTS)
         if self.ends:
             for number in self._worth_trying(period):
                 self._try(number)
         draft, memory = self.best
+        return Woven(draft.with_weighed(self.weighed), memory, self._ranked())
+
+    def _ranked(self) -> tuple[Attempt, ...]:
+        """The attempts, the fastest first, and those last that found no room or weren't made."""
         ranked = sorted(self.ends, key=lambda attempt: self.ends[attempt])
-        rest = (attempt for attempt in ATTEMPTS if attempt not in self.ends)
-        return Woven(draft.with_weighed(self.weighed), memory, Choice((*ranked, *rest), 1))
+        return (*ranked, *(attempt for attempt in ATTEMPTS if attempt not in self.ends))
 
     def _worth_trying(self, period: int) -> list[int]:
         """The first group of each kind in one period whose rows count and that takes a share of its
@@ -126,7 +132,7 @@ class _Trials:
             if priced is None:
                 continue
             solved = self.assignment.retiled(self.best, alike, priced)
-            ends = {} if solved is None else self._timed(solved)
+            ends = {} if solved is None else self._timed(solved, self._ranked()[:_CONTENDERS])
             cycles = min(ends.values(), default=None)
             remark = "no room beside its neighbours" if cycles is None else f"{priced.steps} steps"
             told.append(Alternative(tile_name(priced.tile), cycles, remark))
@@ -140,10 +146,10 @@ class _Trials:
         """Cycles below which another tile is taken."""
         return min(self.ends.values()) * _GAIN
 
-    def _timed(self, solved: Solved) -> dict[Attempt, int]:
+    def _timed(self, solved: Solved, attempts: tuple[Attempt, ...]) -> dict[Attempt, int]:
         emitter = PlanEmitter(*solved, self.spec, examples=self.examples)
         emitter.write_segment(*self.stretch)
-        return emitter.woven_cycles(ALL)
+        return emitter.woven_cycles(attempts)
 
 
 def _weighed(group: str, told: Sequence[Alternative], chosen: Tile) -> Weighed:

@@ -11,7 +11,7 @@ from models.zoo.ranges import fused_quantization
 from stages.calibration.measurements import Precision
 from stages.compiler import plans
 from stages.compiler.pipeline import Compiled, compile_graph
-from stages.compiler.schedule.attempts import ATTEMPTS, Choice
+from stages.compiler.schedule.attempts import ATTEMPTS
 from stages.compiler.woven_tiles import Woven, tried_in_place
 from stages.hardware.spec import HardwareSpec
 from stages.plan.rules import check_plan
@@ -38,7 +38,7 @@ def woven(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Woven, Woven]]:
 
     def tried(solved, assignment, spec):
         found = tried_in_place(solved, assignment, spec)
-        seen.append((Woven(*solved, Choice()), found))
+        seen.append((Woven(*solved, ATTEMPTS), found))
         return found
 
     monkeypatch.setattr(plans, "tried_in_place", tried)
@@ -56,7 +56,7 @@ def test_tiles_tried_in_place_are_those_of_the_fewest_cycles(
     ((before, after),) = woven
     told = [item for item in after.draft.weighed if item.question == "tile in place"]
     assert told
-    assert sorted(after.choice.attempts, key=ATTEMPTS.index) == list(ATTEMPTS)
+    assert sorted(after.attempts, key=ATTEMPTS.index) == list(ATTEMPTS)
     for item in told:
         priced = [one for one in item.alternatives if one.cost_cycles is not None]
         fewest = min(one.cost_cycles for one in priced)

@@ -17,7 +17,7 @@ from stages.compiler.emit.tiles import TileEmitter, slot_places
 from stages.compiler.emit.views import view_region
 from stages.compiler.memory.assign import Memory
 from stages.compiler.memory.slots import PlacedCascade, Slots
-from stages.compiler.schedule.attempts import ALL, Attempt, Choice
+from stages.compiler.schedule.attempts import ATTEMPTS, Attempt
 from stages.compiler.schedule.reorder import Order, scheduled, woven_cycles
 from stages.compiler.support import placement_alignment
 from stages.compiler.tiling.streams import Stream, align, box_bytes, steps
@@ -33,7 +33,8 @@ from stages.tensors import full_box
 
 @dataclass(slots=True)
 class PlanEmitter:
-    """Walks the groups in order and writes the program; `choice` says how it is woven. `examples`
+    """Walks the groups in order and writes the program, woven in the first of the `attempts` that
+    finds room where that is its order. `examples`
     are those of its kinds of tiled groups; emitters of one order and of the same workloads may
     share them."""
 
@@ -41,7 +42,7 @@ class PlanEmitter:
     memory: Memory
     spec: HardwareSpec
     order: Order = Order.GROUPS
-    choice: Choice = ALL
+    attempts: Sequence[Attempt] = ATTEMPTS
     examples: dict[object, Example] = field(default_factory=dict)
     program: Program = field(init=False)
     packings: list[Packing] = field(default_factory=list)
@@ -80,11 +81,11 @@ class PlanEmitter:
         """The plan of the segment that was written: it takes nothing in and gives nothing out."""
         return self._finish((), ())
 
-    def woven_cycles(self, choice: Choice) -> dict[Attempt, int]:
-        """When the last instruction of the segment that was written ends, for as many attempts to
-        weave it as are to be compared; those that find no room are left out."""
+    def woven_cycles(self, attempts: Sequence[Attempt]) -> dict[Attempt, int]:
+        """When the last instruction of the segment that was written ends in each attempt to weave
+        it; those that find no room are left out."""
         queues = _queues(self.spec)
-        return woven_cycles(self.program, self.constants, queues, self.spec, choice)
+        return woven_cycles(self.program, self.constants, queues, self.spec, attempts)
 
     def _write(self, groups: Iterable[Group]) -> None:
         operators = self.memory.operators
@@ -289,7 +290,7 @@ class PlanEmitter:
 
     def _finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Plan:
         queues = _queues(self.spec)
-        done = scheduled(self.program, self.constants, queues, self.spec, self.order, self.choice)
+        done = scheduled(self.program, self.constants, queues, self.spec, self.order, self.attempts)
         instructions = synchronized(done.written, done.predecessors, queues)
         return Plan(
             hardware=self.spec.name,

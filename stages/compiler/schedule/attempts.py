@@ -1,8 +1,8 @@
-"""Woven schedules that are tried, and the best of those that find room.
+"""Ways to weave a program, and the schedules that they give.
 
 An order that saves more transfers leaves less room for loads ahead of their time, and which of the
-two counts depends on a model's tiles. So a few are made for their times to be compared: as many as
-a bound on instructions allows, so that large models don't take longer than they gain.
+two counts depends on a model's tiles. Which attempt is the best is found out on a stretch of a
+program (`woven_tiles.py`); the whole of it is woven in the first that finds room.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from stages.hardware.spec import HardwareSpec
 
 _LARGE_TENTHS = 4
 """Slots of as many tenths of the SRAM are filled one after the other."""
-_ENOUGH_INSTRUCTIONS, _MOST_INSTRUCTIONS = 45_000, 120_000
-"""No further schedule is tried once so many instructions have been scheduled: where one found room,
-and where none did."""
+_MOST_INSTRUCTIONS = 120_000
+"""No further schedule is begun once so many instructions have been scheduled in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +46,7 @@ ATTEMPTS = (
     Attempt(Freedom.STEPS, 0, 6),
     Attempt(Freedom.GROUPS, 0, 5),
 )
-"""What is tried where nothing is known of a program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Attempts in the order in which they are made, and how many that find room are compared."""
-
-    attempts: tuple[Attempt, ...] = ATTEMPTS
-    enough: int = len(ATTEMPTS)
-
-
-ALL = Choice()
-"""All attempts are compared."""
+"""In the order in which they are made where nothing is known of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +59,27 @@ class ScheduledProgram:
     ordering: Ordering
 
 
-def best_woven(
+def first_woven(
     written: Sequence[Written],
     found: Dependencies,
     clock: Clock,
     price: Pricing,
     spec: HardwareSpec,
-    choice: Choice,
+    attempts: Sequence[Attempt],
 ) -> ScheduledProgram | None:
-    """The fastest of the woven schedules of a program; None where none finds room. `found` holds
+    """The program woven in the first attempt that finds room; None where none does. `found` holds
     every dependency (`Reach.ALL`)."""
     weaving = _Weaving(written, found, clock, price, spec)
-    done: list[tuple[int, ScheduledProgram]] = []
     spent = 0
-    for attempt in choice.attempts:
-        limit = _ENOUGH_INSTRUCTIONS if done else _MOST_INSTRUCTIONS
-        if spent > limit or len(done) == choice.enough:
+    for attempt in attempts:
+        if spent > _MOST_INSTRUCTIONS:
             break
         laid = weaving.laid(attempt)
         spent += len(laid.written)
         scheduled = _scheduled(laid, spec)
         if scheduled is not None:
-            done.append(scheduled)
-    return min(done, key=lambda item: item[0])[1] if done else None
+            return scheduled[1]
+    return None
 
 
 def woven_ends(
@@ -103,19 +88,13 @@ def woven_ends(
     clock: Clock,
     price: Pricing,
     spec: HardwareSpec,
-    choice: Choice,
+    attempts: Sequence[Attempt],
 ) -> dict[Attempt, int]:
-    """For as many attempts as are to be compared, when the last instruction of a program ends;
-    those that find no room are left out."""
+    """When the last instruction of a program ends in each attempt; those that find no room are left
+    out."""
     weaving = _Weaving(written, found, clock, price, spec)
-    ends: dict[Attempt, int] = {}
-    for attempt in choice.attempts:
-        if len(ends) == choice.enough:
-            break
-        scheduled = _scheduled(weaving.laid(attempt), spec)
-        if scheduled is not None:
-            ends[attempt] = scheduled[0]
-    return ends
+    scheduled = {attempt: _scheduled(weaving.laid(attempt), spec) for attempt in attempts}
+    return {attempt: item[0] for attempt, item in scheduled.items() if item is not None}
 
 
 @dataclass(frozen=True, slots=True)

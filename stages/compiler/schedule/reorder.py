@@ -8,11 +8,10 @@ from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.schedule.attempts import (
-    ALL,
+    ATTEMPTS,
     Attempt,
-    Choice,
     ScheduledProgram,
-    best_woven,
+    first_woven,
     woven_ends,
 )
 from stages.compiler.schedule.clock import Clock, Pricing, clock_of, pricing
@@ -51,9 +50,10 @@ def scheduled(
     queues: Sequence[str],
     spec: HardwareSpec,
     order: Order = Order.GROUPS,
-    choice: Choice = ALL,
+    attempts: Sequence[Attempt] = ATTEMPTS,
 ) -> Scheduled:
-    """The program in the order of a list schedule; the choice says how it is woven.
+    """The program in the order of a list schedule, woven in the first of the attempts that finds
+    room.
 
     Where free bytes lie so scattered that a buffer finds no place, the slots of its stretch of the
     program are pinned to the addresses that they were emitted with, which are known to fit.
@@ -64,7 +64,7 @@ def scheduled(
     clock = clock_of(instructions, kernels, constants, queues, spec)
     if order is Order.WOVEN:
         price = pricing(instructions, kernels, constants, queues, spec)
-        best = _woven(written, clock, price, spec, choice)
+        best = _woven(written, clock, price, spec, attempts)
     else:
         best = _plain(written, clock, spec, order)
     ordering = compacted(best.found, best.ordering, best.clock, spec)
@@ -76,16 +76,16 @@ def woven_cycles(
     constants: Sequence[Binding],
     queues: Sequence[str],
     spec: HardwareSpec,
-    choice: Choice,
+    attempts: Sequence[Attempt],
 ) -> dict[Attempt, int]:
-    """For as many attempts to weave a program as are to be compared, when its last instruction
-    ends; those that find no room are left out. Buffers aren't moved together."""
+    """When a program's last instruction ends in each attempt to weave it; those that find no room
+    are left out. Buffers aren't moved together."""
     instructions = [item.instruction for item in program.written]
     kernels = program.kernels.kernels
     clock = clock_of(instructions, kernels, constants, queues, spec)
     price = pricing(instructions, kernels, constants, queues, spec)
     every = dependencies(program.written, Reach.ALL)
-    return woven_ends(program.written, every, clock, price, spec, choice)
+    return woven_ends(program.written, every, clock, price, spec, attempts)
 
 
 def _plain(
@@ -100,11 +100,15 @@ def _plain(
 
 
 def _woven(
-    written: list[Written], clock: Clock, price: Pricing, spec: HardwareSpec, choice: Choice
+    written: list[Written],
+    clock: Clock,
+    price: Pricing,
+    spec: HardwareSpec,
+    attempts: Sequence[Attempt],
 ) -> ScheduledProgram:
     """The program with its groups woven together; as it is where that finds no room."""
     every = dependencies(written, Reach.ALL)
-    best = best_woven(written, every, clock, price, spec, choice)
+    best = first_woven(written, every, clock, price, spec, attempts)
     if best is not None:
         return best
     plain = permuted(every, range(len(written)))
