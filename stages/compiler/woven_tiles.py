@@ -34,6 +34,7 @@ _DEARER = 2.0
 _LEAST_SHARE = 0.02
 """Of a period's cycles: kinds of groups below aren't tried."""
 _BY_ROWS = frozenset({Kind.MATMUL, Kind.SOFTMAX})
+"""Kinds whose row blocks were found to matter."""
 _CONTENDERS = 3
 """Attempts that are made with each tile: those that were the fastest so far."""
 _GAIN = 0.998
@@ -44,8 +45,8 @@ Solved = tuple[Draft, Memory]
 
 @dataclass(frozen=True, slots=True)
 class Woven:
-    """What a woven plan is emitted from: a draft and its memory, and the attempts to weave
-    it, the most promising one first."""
+    """What a woven plan is emitted from: a draft and its memory, and the attempts to weave it, the
+    most promising one first."""
 
     draft: Draft
     memory: Memory

@@ -14,8 +14,8 @@ from stages.compiler import plans
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.emit.regions import bytes_region
 from stages.compiler.pipeline import compile_graph
-from stages.compiler.schedule import attempts, reorder
-from stages.compiler.schedule.attempts import ATTEMPTS, Attempt
+from stages.compiler.schedule import attempts
+from stages.compiler.schedule.attempts import ATTEMPTS, Attempt, Weaving
 from stages.compiler.schedule.clock import Clock, clock_of
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
 from stages.compiler.schedule.forwarding import forwarded
@@ -226,15 +226,17 @@ def test_the_first_attempt_that_finds_room_is_taken(monkeypatch: pytest.MonkeyPa
     case = case_of(model.model, model.feeds)
     made: list[bool] = []
 
-    def noted(*asked):
-        first = attempts.first_woven(*asked)
+    first_of = Weaving.first
+
+    def noted(weaving, tried):
+        first = first_of(weaving, tried)
         made.append(first is not None)
         return first
 
     def cycles(tried: Sequence[Attempt]) -> int:
         with monkeypatch.context() as patch:
             weave_always(patch, tried)
-            patch.setattr(reorder, "first_woven", noted)
+            patch.setattr(Weaving, "first", noted)
             return plan_cycles(compile_graph(case.graph, case.constants, spec).plan, spec)
 
     each = {attempt: cycles([attempt]) for attempt in ATTEMPTS}

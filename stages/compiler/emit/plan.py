@@ -34,9 +34,8 @@ from stages.tensors import full_box
 @dataclass(slots=True)
 class PlanEmitter:
     """Walks the groups in order and writes the program, woven in the first of the `attempts` that
-    finds room where that is its order. `examples`
-    are those of its kinds of tiled groups; emitters of one order and of the same workloads may
-    share them."""
+    finds room where that is its order. `examples` are those of its kinds of tiled groups; emitters
+    of one order and of the same workloads may share them."""
 
     draft: Draft
     memory: Memory

@@ -59,44 +59,6 @@ class ScheduledProgram:
     ordering: Ordering
 
 
-def first_woven(
-    written: Sequence[Written],
-    found: Dependencies,
-    clock: Clock,
-    price: Pricing,
-    spec: HardwareSpec,
-    attempts: Sequence[Attempt],
-) -> ScheduledProgram | None:
-    """The program woven in the first attempt that finds room; None where none does. `found` holds
-    every dependency (`Reach.ALL`)."""
-    weaving = _Weaving(written, found, clock, price, spec)
-    spent = 0
-    for attempt in attempts:
-        if spent > _MOST_INSTRUCTIONS:
-            break
-        laid = weaving.laid(attempt)
-        spent += len(laid.written)
-        scheduled = _scheduled(laid, spec)
-        if scheduled is not None:
-            return scheduled[1]
-    return None
-
-
-def woven_ends(
-    written: Sequence[Written],
-    found: Dependencies,
-    clock: Clock,
-    price: Pricing,
-    spec: HardwareSpec,
-    attempts: Sequence[Attempt],
-) -> dict[Attempt, int]:
-    """When the last instruction of a program ends in each attempt; those that find no room are left
-    out."""
-    weaving = _Weaving(written, found, clock, price, spec)
-    scheduled = {attempt: _scheduled(weaving.laid(attempt), spec) for attempt in attempts}
-    return {attempt: item[0] for attempt, item in scheduled.items() if item is not None}
-
-
 @dataclass(frozen=True, slots=True)
 class _Laid:
     """A program in a woven order, not yet scheduled."""
@@ -118,8 +80,9 @@ def _scheduled(laid: _Laid, spec: HardwareSpec) -> tuple[int, ScheduledProgram] 
 
 
 @dataclass(slots=True)
-class _Weaving:
-    """A program to weave; its orders, and what could be held in each, are found once."""
+class Weaving:
+    """A program to weave; its orders, and what could be held in each, are found once. `found` holds
+    every dependency (`Reach.ALL`)."""
 
     written: Sequence[Written]
     found: Dependencies
@@ -129,7 +92,25 @@ class _Weaving:
     orders: dict[Freedom, OrderedProgram] = field(default_factory=dict)
     holds: dict[Freedom, list[Hold]] = field(default_factory=dict)
 
-    def laid(self, attempt: Attempt) -> _Laid:
+    def first(self, attempts: Sequence[Attempt]) -> ScheduledProgram | None:
+        """The program in the first attempt that finds room; None where none does."""
+        spent = 0
+        for attempt in attempts:
+            if spent > _MOST_INSTRUCTIONS:
+                break
+            laid = self._laid(attempt)
+            spent += len(laid.written)
+            scheduled = _scheduled(laid, self.spec)
+            if scheduled is not None:
+                return scheduled[1]
+        return None
+
+    def ends(self, attempts: Sequence[Attempt]) -> dict[Attempt, int]:
+        """When the last instruction ends in each attempt; those that find no room are left out."""
+        found = {attempt: _scheduled(self._laid(attempt), self.spec) for attempt in attempts}
+        return {attempt: item[0] for attempt, item in found.items() if item is not None}
+
+    def _laid(self, attempt: Attempt) -> _Laid:
         """The program in the order of an attempt, without the transfers that it saves."""
         ordered, clock, room = self._ordered(attempt.freedom), self.clock, self._bytes
         if attempt.held:

@@ -11,8 +11,7 @@ from stages.compiler.schedule.attempts import (
     ATTEMPTS,
     Attempt,
     ScheduledProgram,
-    first_woven,
-    woven_ends,
+    Weaving,
 )
 from stages.compiler.schedule.clock import Clock, Pricing, clock_of, pricing
 from stages.compiler.schedule.compact import compacted
@@ -85,7 +84,7 @@ def woven_cycles(
     clock = clock_of(instructions, kernels, constants, queues, spec)
     price = pricing(instructions, kernels, constants, queues, spec)
     every = dependencies(program.written, Reach.ALL)
-    return woven_ends(program.written, every, clock, price, spec, attempts)
+    return Weaving(program.written, every, clock, price, spec).ends(attempts)
 
 
 def _plain(
@@ -108,7 +107,7 @@ def _woven(
 ) -> ScheduledProgram:
     """The program with its groups woven together; as it is where that finds no room."""
     every = dependencies(written, Reach.ALL)
-    best = first_woven(written, every, clock, price, spec, attempts)
+    best = Weaving(written, every, clock, price, spec).first(attempts)
     if best is not None:
         return best
     plain = permuted(every, range(len(written)))
