@@ -96,9 +96,11 @@ class _Grower:
             return self._claim(seed, [seed], engine, "")
         return self._claim(seed, [seed], Engine.HOST, reason if self._prologue([seed]) else bare)
 
-    def dot_product(self, product: Operator) -> Group | None:
+    def dot_product(self, seed: Operator) -> Group | None:
         """A product with the sum that alone reads it, and what follows: nothing of the product is
-        stored. One operand of it must be as large as it is: what the unit reads is its price."""
+        stored. One operand of it must be as large as it is: what the unit reads is its price.
+        `seed` is the product, or what nothing but the product reads."""
+        product = self._product_of(seed)
         if product.kind is not Kind.MUL or product.outputs[0] in self.graph.outputs:
             return None
         readers = self.consumers[product.outputs[0]]
@@ -108,23 +110,34 @@ class _Grower:
         (total,) = readers
         whole = any(self.graph.types[value].shape == shape for value in product.operands)
         on_vector = all(engine_of(op, self.spec) is Engine.VECTOR for op in (product, total))
-        summed = [self._type(value) for value in total.outputs]
         if not (whole and on_vector) or total.name in self.claimed:
             return None
-        if refusal(total, summed, summed[0], self.spec):
-            return None
         factors = self._with_feeders([product])
+        if seed not in factors:
+            return None
         chain, end = self._chain(total, Engine.VECTOR)
         refused: list[Alternative] = []
         for length in range(len(chain), 0, -1):
             members = [*factors, *chain[:length]]
             prologue = self._prologue(members)
+            # The sum's own type is what the group stores: inside, nothing is.
+            stored = self._type(members[-1].outputs[0])
             reason = self._refusal(members, prologue)
+            reason = reason or refusal(total, [stored], stored, self.spec)
             refused.append(Alternative(_chain_name(members), None, reason))
             if not reason:
                 self._explain(total, members, refused[:-1], end)
                 return self._claim(total, [*prologue, *members], Engine.VECTOR, "")
         return None
+
+    def _product_of(self, seed: Operator) -> Operator:
+        """The product that alone reads an operator's result; the operator itself where none
+        does."""
+        readers = {op.name: op for value in seed.outputs for op in self.consumers[value]}
+        if len(readers) != 1 or seed.kind is Kind.MUL:
+            return seed
+        (reader,) = readers.values()
+        return reader
 
     def _claim(
         self, seed: Operator, members: Sequence[Operator], engine: Engine, reason: str

@@ -1,55 +1,55 @@
-"""Layer normalisation on devices that have the arithmetic for it, but no operator of that name."""
+"""Layer normalisation by the arithmetic that it is made of: where a device has no operator of that
+name, or one that takes longer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.passes.norm_forms import (
+    QuantizedNorm,
+    by_products,
+    can_be_products,
+    in_integers,
+)
 from stages.compiler.patterns import scalar
-from stages.compiler.rests import rested
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Alternative, Weighed
-from stages.recipe.graph import Attribute, Operator
+from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import DType, Shape, TensorType
+from stages.tensors import DType
+
+if TYPE_CHECKING:
+    from stages.compiler.small_gemms.weighing import Weigher
 
 _NEEDED = (Kind.REDUCE_MEAN, Kind.SUB, Kind.MUL, Kind.ADD, Kind.SQRT, Kind.RECIPROCAL,
            Kind.QUANTIZE, Kind.DEQUANTIZE)  # fmt: skip
-_LEAST, _LEVELS = -32768, 65535
-_LEAST_DEVIATION = 0.25
-"""In steps of the operand: rows that vary less than this are constant but for rounding."""
+_WORTH_IT = 0.9
+"""What the arithmetic may cost of the one operator: prices don't see that five groups wait for each
+other."""
 
 
 @dataclass(frozen=True, slots=True)
 class LowerLayerNorm:
-    """A layer normalisation of quantised values becomes five groups: the mean, the squares of what
-    is left, their mean, its root's reciprocal, and the result, with int16 between them.
+    """Layer normalisations of quantised values become several groups.
 
-    The ranges of those follow from the operand's: deviations are at most its range wide, their
-    mean square a quarter of its square (Popoviciu's inequality). A row whose standard deviation is
-    less than a quarter of the operand's step holds nothing but rounding, which bounds the
-    reciprocal.
+    Where the list lacks `layer_norm` but has its arithmetic in int16, all do. Where it has it and
+    fp16 too, those do whose sums are done sooner by the tensor core, by the prices of the groups.
     """
 
     name: str = "lower_layer_norm"
 
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
-        """Lower every layer_norm between dequantize and quantize, where the list lacks it."""
-        if Kind.LAYER_NORM in spec.operators or not has_arithmetic(spec):
-            return draft
-        editor = GraphEditor(draft)
+        """Lower each layer_norm between dequantize and quantize."""
+        if Kind.LAYER_NORM not in spec.operators:
+            return _lower_all(draft, spec) if has_arithmetic(spec) else draft
         norms = [op for op in draft.graph.operators if op.kind is Kind.LAYER_NORM]
-        lowered = [op.name for op in norms if _lower(op, editor)]
-        reason = f"layer_norm isn't in the operator list of {spec.name}, its arithmetic is"
-        ways = (
-            Alternative("host", None, "one operator, and both ways over the link"),
-            Alternative("arithmetic", None, "five groups, int16 between them"),
-        )
-        return editor.finish().with_weighed(
-            Weighed(name, "layer_norm", ways, "arithmetic", reason) for name in lowered
-        )
+        if not norms or not has_products(spec):
+            return draft
+        from stages.compiler.small_gemms.weighing import Weigher
+
+        return _lower_slow(draft, norms, Weigher(spec))
 
 
 def has_arithmetic(spec: HardwareSpec) -> bool:
@@ -59,84 +59,68 @@ def has_arithmetic(spec: HardwareSpec) -> bool:
     )
 
 
-def _lower(norm: Operator, editor: GraphEditor) -> bool:
+def has_products(spec: HardwareSpec) -> bool:
+    """Whether the tensor core multiplies int8 and fp16."""
+    listed = spec.operators.get(Kind.MATMUL)
+    return listed is not None and {DType.I8, DType.F16} <= listed.dtypes
+
+
+def _lower_all(draft: Draft, spec: HardwareSpec) -> Draft:
+    editor = GraphEditor(draft)
+    norms = [op for op in draft.graph.operators if op.kind is Kind.LAYER_NORM]
+    lowered = [found for op in norms if (found := _quantized(op, editor)) is not None]
+    for found in lowered:
+        in_integers(found)
+    reason = f"layer_norm isn't in the operator list of {spec.name}, its arithmetic is"
+    ways = (
+        Alternative("host", None, "one operator, and both ways over the link"),
+        Alternative("arithmetic", None, "four groups, int16 between them"),
+    )
+    return editor.finish().with_weighed(
+        Weighed(found.norm.name, "layer_norm", ways, "arithmetic", reason) for found in lowered
+    )
+
+
+def _lower_slow(draft: Draft, norms: list[Operator], weigher: Weigher) -> Draft:
+    editor, trial = GraphEditor(draft), GraphEditor(draft)
+    weighed: list[Weighed] = []
+    for norm in norms:
+        found, other = _quantized(norm, editor), _quantized(norm, trial)
+        if found is None or other is None or not can_be_products(found):
+            continue
+        reader = editor.only_reader(norm.outputs[0])
+        assert reader is not None, "what is quantised behind has one reader"
+        whole = weigher.cycles([found.source, norm, reader], editor)
+        parts = weigher.cycles([*by_products(other), reader], trial)
+        if parts is None:
+            continue
+        pays = whole is None or parts <= _WORTH_IT * whole
+        if pays:
+            by_products(found)
+        weighed.append(_told(norm.name, whole, parts, pays))
+    return editor.finish().with_weighed(weighed)
+
+
+def _told(name: str, whole: int | None, parts: int, pays: bool) -> Weighed:
+    """What was weighed for a norm, and what decided."""
+    ways = (
+        Alternative("one operator", whole, "as the list has it"),
+        Alternative("products", parts, "five groups, rows summed by the tensor core"),
+    )
+    reason = f"five groups in a row have to cost {_WORTH_IT:.0%} of one at most"
+    return Weighed(name, "layer_norm", ways, ways[pays].name, reason)
+
+
+def _quantized(norm: Operator, editor: GraphEditor) -> QuantizedNorm | None:
+    """A norm that reads a dequantize of one scale, has constant parameters, and is quantised."""
     x, *parameters = norm.inputs
     source = editor.producer(x)
     if source is None or source.kind is not Kind.DEQUANTIZE or source.integer("axis") >= 0:
-        return False
+        return None
     reader = editor.only_reader(norm.outputs[0])
     step = scalar(editor, source.inputs[1])
     if reader is None or reader.kind is not Kind.QUANTIZE or step is None:
-        return False
+        return None
     if any(name and name not in editor.constants for name in parameters):
-        return False
-    _Lowering(norm, editor, step).run()
-    return True
-
-
-class _Lowering:
-    def __init__(self, norm: Operator, editor: GraphEditor, step: float) -> None:
-        self.norm = norm
-        self.editor = editor
-        self.step = step
-        self.type = editor.types[norm.inputs[0]]
-        axis = norm.integer("axis")
-        self.axes = tuple(range(axis, self.type.rank))
-        self.rows: Shape = (*self.type.shape[:axis], *(1 for _ in self.axes))
-
-    def run(self) -> None:
-        """The normal form: `(x - mean) * (1 / sqrt(mean((x - mean)^2) + epsilon)) * scale + bias`.
-        What is read twice is computed twice: the value is cheap, storing it isn't."""
-        x, *parameters = self.norm.inputs
-        levels = 255 * self.step
-        average: dict[str, Attribute] = {"axes": self.axes, "keepdims": 1}
-        mean = self.op(Kind.REDUCE_MEAN, (x,), self.rows, average)
-        mean = self.stored(mean, -levels, levels)
-        centred = self.op(Kind.SUB, (x, mean), self.type.shape)
-        square = self.op(Kind.MUL, (centred, centred), self.type.shape)
-        square = self.stored(square, 0.0, levels * levels)
-        variance = self.op(Kind.REDUCE_MEAN, (square,), self.rows, average)
-        # Stored before the root, which acts on few elements: behind the mean in one group it
-        # would be charged for all that the mean reads.
-        variance = self.stored(variance, 0.0, levels * levels / 4)
-        epsilon = self.norm.number("epsilon")
-        shifted = self.op(Kind.ADD, (variance, self.number(epsilon)), self.rows)
-        root = self.op(Kind.SQRT, (shifted,), self.rows)
-        inverse = self.op(Kind.RECIPROCAL, (root,), self.rows)
-        least = _LEAST_DEVIATION * self.step
-        largest = 1 / float(np.sqrt(least * least + epsilon))
-        inverse = self.stored(inverse, 0.0, largest)
-        centred = self.op(Kind.SUB, (x, mean), self.type.shape)
-        result = self.op(Kind.MUL, (centred, inverse), self.type.shape)
-        scale, bias = parameters[0], parameters[1] if len(parameters) > 1 else ""
-        result = self.op(Kind.MUL, (result, scale), self.type.shape, last=not bias)
-        if bias:
-            self.op(Kind.ADD, (result, bias), self.type.shape, last=True)
-
-    def op(
-        self,
-        kind: Kind,
-        inputs: tuple[str, ...],
-        shape: Shape,
-        attributes: dict[str, Attribute] | None = None,
-        *,
-        last: bool = False,
-    ) -> str:
-        """Append an operator; the last one takes the norm's name and result."""
-        editor = self.editor
-        if last:
-            editor.put(Operator(self.norm.name, kind, inputs, self.norm.outputs, attributes or {}))
-            return self.norm.outputs[0]
-        value = editor.add_value(f"{self.norm.name}.{kind}", TensorType(self.type.dtype, shape))
-        editor.put(Operator(editor.fresh(f"{value}.of"), kind, inputs, (value,), attributes or {}))
-        return value
-
-    def number(self, value: float) -> str:
-        return self.editor.add_constant(
-            f"{self.norm.name}.epsilon", np.asarray(value, self.type.dtype.numpy)
-        )
-
-    def stored(self, value: str, low: float, high: float) -> str:
-        """The value, which lies in a range, as it is after a rest in int16."""
-        zero = np.int16(_LEAST if low == 0 else 0)
-        return rested(value, np.float32((high - low) / _LEVELS), zero, self.editor)
+        return None
+    return QuantizedNorm(norm, source, step, editor)
