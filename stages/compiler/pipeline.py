@@ -11,6 +11,7 @@ from stages.compiler.lora import Lora
 from stages.compiler.passes.absorb_shifts import AbsorbShifts
 from stages.compiler.passes.canonicalize import Canonicalize
 from stages.compiler.passes.compensate import CompensateRounding
+from stages.compiler.passes.defer_softmax import DeferSoftmax
 from stages.compiler.passes.equalize_channels import EqualizeChannels
 from stages.compiler.passes.factor_gates import FactorGates
 from stages.compiler.passes.fold_affine import FoldAffine
@@ -85,6 +86,7 @@ def rewrites(
         *([CompensateRounding(sample)] if sample is not None else []),
         QuantizeMasks(),
         LowerLayerNorm(),
+        *([DeferSoftmax()] if quantization is not None else []),
         QuantizeConstants(),
         LowerLogic(),
         SmallGemms(),

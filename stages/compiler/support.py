@@ -56,6 +56,12 @@ def engine_of(operator: Operator, spec: HardwareSpec) -> Engine:
     return Engine(listed.engine) if listed is not None else Engine.HOST
 
 
+def multiplies(spec: HardwareSpec, *dtypes: DType) -> bool:
+    """Whether the list has matrix products of each of these types."""
+    listed = spec.operators.get(Kind.MATMUL)
+    return listed is not None and listed.dtypes.issuperset(dtypes)
+
+
 def refusal(
     operator: Operator,
     operand_types: Iterable[TensorType],

@@ -14,6 +14,7 @@ from stages.compiler.passes.norm_forms import (
     in_integers,
 )
 from stages.compiler.patterns import scalar
+from stages.compiler.support import multiplies
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Operator
@@ -45,7 +46,7 @@ class LowerLayerNorm:
         if Kind.LAYER_NORM not in spec.operators:
             return _lower_all(draft, spec) if has_arithmetic(spec) else draft
         norms = [op for op in draft.graph.operators if op.kind is Kind.LAYER_NORM]
-        if not norms or not has_products(spec):
+        if not norms or not multiplies(spec, DType.I8, DType.F16):
             return draft
         from stages.compiler.small_gemms.weighing import Weigher
 
@@ -57,12 +58,6 @@ def has_arithmetic(spec: HardwareSpec) -> bool:
     return all(
         kind in spec.operators and DType.I16 in spec.operators[kind].dtypes for kind in _NEEDED
     )
-
-
-def has_products(spec: HardwareSpec) -> bool:
-    """Whether the tensor core multiplies int8 and fp16."""
-    listed = spec.operators.get(Kind.MATMUL)
-    return listed is not None and {DType.I8, DType.F16} <= listed.dtypes
 
 
 def _lower_all(draft: Draft, spec: HardwareSpec) -> Draft:

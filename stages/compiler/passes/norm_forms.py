@@ -11,8 +11,8 @@ from math import ceil, log2, prod, sqrt
 
 import numpy as np
 
+from stages.compiler.arithmetic import Arithmetic
 from stages.compiler.draft import GraphEditor
-from stages.compiler.rests import rested
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Shape, TensorType
@@ -71,22 +71,21 @@ def in_integers(found: QuantizedNorm) -> list[Operator]:
     The squares are summed in the group that makes them: rounded to int16 each they would cost
     three times as much.
     """
-    write, levels = _Writer(found), 255 * found.step
-    x = found.norm.inputs[0]
+    steps, levels = _Norm(found), 255 * found.step
+    write, x = steps.write, found.norm.inputs[0]
     over: dict[str, Attribute] = {"axes": found.axes, "keepdims": 1}
     mean = write.op(Kind.REDUCE_MEAN, (x,), found.rows, over)
-    mean = write.stored(mean, -levels, levels)
-    total = write.op(Kind.REDUCE_SUM, (write.squares(x, mean),), found.rows, over)
+    mean = steps.stored(mean, -levels, levels)
+    total = write.op(Kind.REDUCE_SUM, (steps.squares(x, mean),), found.rows, over)
     # Stored before the root, which acts on few elements: behind the sum in one group it would be
     # charged for all that the sum reads.
-    total = write.stored(total, 0.0, levels * levels / 4 * found.count)
+    total = steps.stored(total, 0.0, levels * levels / 4 * found.count)
     variance = write.op(Kind.MUL, (total, write.number(1 / found.count)), found.rows)
     epsilon = found.norm.number("epsilon")
-    inverse = write.inverse_root(variance, epsilon)
+    inverse = steps.inverse_root(variance, epsilon)
     least = _LEAST_DEVIATION * found.step
-    inverse = write.stored(inverse, 0.0, 1 / sqrt(least * least + epsilon))
-    write.result(x, mean, inverse)
-    return write.made
+    inverse = steps.stored(inverse, 0.0, 1 / sqrt(least * least + epsilon))
+    return steps.result(x, mean, inverse)
 
 
 def by_products(found: QuantizedNorm) -> list[Operator]:
@@ -97,19 +96,17 @@ def by_products(found: QuantizedNorm) -> list[Operator]:
     a normalisation doesn't see. So all squares and their mean are within f16's normal range but
     for those of less than half a step.
     """
-    write = _Writer(found)
+    steps = _Norm(found)
+    write = steps.write
     x = write.dequantized(found.source.inputs[0], 1 / _STEPS)
-    ones = np.ones((found.count, 1), np.int8)
-    share = write.dequantized(write.constant("ones", ones), 1 / found.count)
-    mean = write.op(Kind.MATMUL, (x, share), found.rows)
+    mean = write.op(Kind.MATMUL, (x, write.column(found.count, 1 / found.count)), found.rows)
     part = 2.0 ** -ceil(log2(found.count))
     parts = write.constant("parts", np.full((found.count, 1), part, found.whole.dtype.numpy))
-    total = write.op(Kind.MATMUL, (write.squares(x, mean), parts), found.rows)
+    total = write.op(Kind.MATMUL, (steps.squares(x, mean), parts), found.rows)
     variance = write.op(Kind.MUL, (total, write.number(1 / (part * found.count))), found.rows)
     floor = write.number((_LEAST_DEVIATION / _STEPS) ** 2)
     variance = write.op(Kind.MAXIMUM, (variance, floor), found.rows)
-    write.result(x, mean, write.inverse_root(variance, epsilon_in_units(found)))
-    return write.made
+    return steps.result(x, mean, steps.inverse_root(variance, epsilon_in_units(found)))
 
 
 def epsilon_in_units(found: QuantizedNorm) -> float:
@@ -121,78 +118,43 @@ def can_be_products(found: QuantizedNorm) -> bool:
     """Whether sums over the rows are matrix products, and all numbers are within f16."""
     one_axis = found.axes == (found.whole.rank - 1,) and found.whole.rank > 1
     return (
-        one_axis
-        and 1 < found.count <= _LONGEST_ROW
-        and epsilon_in_units(found) <= _LARGEST_EPSILON
+        one_axis and 1 < found.count <= _LONGEST_ROW and epsilon_in_units(found) <= _LARGEST_EPSILON
     )
 
 
-class _Writer:
-    """Puts operators in the editor, with names after the norm's."""
+class _Norm:
+    """The steps that both forms have."""
 
     def __init__(self, found: QuantizedNorm) -> None:
         self.norm = found.norm
-        self.editor = found.editor
         self.whole = found.whole
-        self.made: list[Operator] = []
+        self.write = Arithmetic(found.norm.name, found.whole.dtype, found.editor)
 
     def squares(self, x: str, mean: str) -> str:
         """The squares of the deviations."""
-        centred = self.op(Kind.SUB, (x, mean), self.whole.shape)
-        return self.op(Kind.MUL, (centred, centred), self.whole.shape)
+        centred = self.write.op(Kind.SUB, (x, mean), self.whole.shape)
+        return self.write.op(Kind.MUL, (centred, centred), self.whole.shape)
 
     def inverse_root(self, variance: str, epsilon: float) -> str:
         """`1 / sqrt(variance + epsilon)`."""
-        shape = self.editor.types[variance].shape
-        shifted = self.op(Kind.ADD, (variance, self.number(epsilon)), shape)
-        return self.op(Kind.RECIPROCAL, (self.op(Kind.SQRT, (shifted,), shape),), shape)
+        write = self.write
+        shape = write.editor.types[variance].shape
+        shifted = write.op(Kind.ADD, (variance, write.number(epsilon)), shape)
+        return write.op(Kind.RECIPROCAL, (write.op(Kind.SQRT, (shifted,), shape),), shape)
 
-    def result(self, x: str, mean: str, inverse: str) -> None:
-        """The norm's result from its operand and what there is one of for each row."""
+    def result(self, x: str, mean: str, inverse: str) -> list[Operator]:
+        """The norm's result from its operand and what there is one of for each row; returns all
+        operators."""
+        write, shape = self.write, self.whole.shape
         scale, *bias = self.norm.inputs[1:]
-        centred = self.op(Kind.SUB, (x, mean), self.whole.shape)
-        scaled = self.op(Kind.MUL, (centred, inverse), self.whole.shape)
-        if not any(bias):
-            self.last(Kind.MUL, (scaled, scale))
-            return
-        scaled = self.op(Kind.MUL, (scaled, scale), self.whole.shape)
-        self.last(Kind.ADD, (scaled, bias[0]))
-
-    def op(
-        self,
-        kind: Kind,
-        inputs: tuple[str, ...],
-        shape: Shape,
-        attributes: dict[str, Attribute] | None = None,
-    ) -> str:
-        """Append an operator; returns its result's name."""
-        editor = self.editor
-        value = editor.add_value(f"{self.norm.name}.{kind}", TensorType(self.whole.dtype, shape))
-        name = editor.fresh(f"{value}.of")
-        self.made.append(editor.put(Operator(name, kind, inputs, (value,), attributes or {})))
-        return value
-
-    def last(self, kind: Kind, inputs: tuple[str, ...]) -> None:
-        """The operator that takes the norm's name and result."""
-        self.made.append(
-            self.editor.put(Operator(self.norm.name, kind, inputs, self.norm.outputs, {}))
-        )
-
-    def dequantized(self, value: str, scale: float) -> str:
-        """Integers as floats, with one scale and no zero point."""
-        shape = self.editor.types[value].shape
-        number = self.constant("unit", np.asarray(scale, np.float32))
-        return self.op(Kind.DEQUANTIZE, (value, number), shape, {"axis": -1})
-
-    def constant(self, what: str, data: np.ndarray) -> str:
-        """A constant's name."""
-        return self.editor.add_constant(f"{self.norm.name}.{what}", data)
-
-    def number(self, value: float) -> str:
-        """One number's name."""
-        return self.constant("number", np.asarray(value, self.whole.dtype.numpy))
+        centred = write.op(Kind.SUB, (x, mean), shape)
+        end, operands = Kind.MUL, (write.op(Kind.MUL, (centred, inverse), shape), scale)
+        if any(bias):
+            end, operands = Kind.ADD, (write.op(end, operands, shape), bias[0])
+        write.last(self.norm.name, end, operands, self.norm.outputs[0])
+        return write.made
 
     def stored(self, value: str, low: float, high: float) -> str:
         """The value, which lies in a range, as it is after a rest in int16."""
         zero = np.int16(_LEAST if low == 0 else 0)
-        return rested(value, np.float32((high - low) / _LEVELS), zero, self.editor)
+        return self.write.rested(value, np.float32((high - low) / _LEVELS), zero)

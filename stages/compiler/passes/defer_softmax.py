@@ -1,0 +1,138 @@
+"""Softmax without its division: the product behind it divides instead, a column for each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stages.compiler.arithmetic import Arithmetic
+from stages.compiler.draft import Draft, GraphEditor
+from stages.compiler.rests import constant_parameters, range_parameters
+from stages.compiler.support import multiplies
+from stages.hardware.spec import HardwareSpec
+from stages.recipe.explanation import Alternative, Weighed
+from stages.recipe.graph import Attribute, Operator
+from stages.recipe.kinds import Kind
+from stages.tensors import DType
+
+if TYPE_CHECKING:
+    pass
+
+_WORTH_IT = 0.9
+"""What the parts may cost of the one operator: prices don't see that groups wait for each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeferSoftmax:
+    """`softmax(x) @ v` of quantised values becomes `(e @ v) / (e @ 1)` with `e = exp(x - max(x))`,
+    which is within (0, 1] whatever x is: the tensor core sums the rows, and the division acts on
+    the result, which has fewer columns (Dao, "FlashAttention-2", 2023, section 3.1).
+
+    Only where the arithmetic is in the operator list and, by the prices of the groups, is done
+    sooner. Each row's largest e takes the last step of int8, so a row is as finely divided as a
+    softmax of that row alone could be.
+    """
+
+    name: str = "defer_softmax"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Weigh each softmax that a product alone reads."""
+        norms = [op for op in draft.graph.operators if op.kind is Kind.SOFTMAX]
+        if not norms or not multiplies(spec, DType.I8, DType.F16):
+            return draft
+        from stages.compiler.small_gemms.weighing import Weigher
+
+        editor, trial, weigher = GraphEditor(draft), GraphEditor(draft), Weigher(spec)
+        weighed: list[Weighed] = []
+        for norm in norms:
+            found, other = _attention(norm, editor), _attention(norm, trial)
+            if found is None or other is None:
+                continue
+            whole = weigher.cycles(found.members, editor)
+            parts = weigher.cycles(_defer(other, trial), trial)
+            if whole is None or parts is None:
+                continue
+            pays = parts <= _WORTH_IT * whole
+            if pays:
+                _defer(found, editor)
+            weighed.append(_told(norm.name, whole, parts, pays))
+        return editor.finish().with_weighed(weighed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """A softmax over the last axis between quantised values, and the product that alone reads it
+    with the quantize behind."""
+
+    source: Operator
+    softmax: Operator
+    stored: Operator
+    restored: Operator
+    product: Operator
+    result: Operator
+
+    def parameters(self, editor: GraphEditor) -> tuple[np.float32, np.generic]:
+        """The scale and the zero point of what the softmax reads."""
+        found = constant_parameters(self.source, editor)
+        assert found is not None, "one that has others isn't taken"
+        return np.float32(found[0]), np.int8(found[1])
+
+    @property
+    def members(self) -> list[Operator]:
+        """All of it, in order."""
+        return [self.source, self.softmax, self.stored, self.restored, self.product, self.result]
+
+
+def _attention(softmax: Operator, editor: GraphEditor) -> _Attention | None:
+    """What stands around a softmax, where it has that form."""
+    source = editor.producer(softmax.inputs[0])
+    rank = editor.types[softmax.inputs[0]].rank
+    if source is None or source.kind is not Kind.DEQUANTIZE or rank < 2:
+        return None
+    if softmax.integer("axis") != rank - 1 or constant_parameters(source, editor) is None:
+        return None
+    if editor.types[source.inputs[0]].dtype is not DType.I8:
+        return None
+    chain = [softmax]
+    for kind in (Kind.QUANTIZE, Kind.DEQUANTIZE, Kind.MATMUL, Kind.QUANTIZE):
+        reader = editor.only_reader(chain[-1].outputs[0])
+        if reader is None or reader.kind is not kind or reader.inputs[0] != chain[-1].outputs[0]:
+            return None
+        chain.append(reader)
+    _, stored, restored, product, result = chain
+    return _Attention(source, softmax, stored, restored, product, result)
+
+
+def _defer(found: _Attention, editor: GraphEditor) -> list[Operator]:
+    """Replace it in the editor; returns the operators that stand there now."""
+    x = found.source.outputs[0]
+    whole = editor.types[x]
+    rows = (*whole.shape[:-1], 1)
+    write = Arithmetic(found.softmax.name, whole.dtype, editor)
+    over: dict[str, Attribute] = {"axes": (whole.rank - 1,), "keepdims": 1}
+    largest = write.op(Kind.REDUCE_MAX, (x,), rows, over)
+    largest = write.rested(largest, *found.parameters(editor))
+    rest = write.op(Kind.SUB, (x, largest), whole.shape)
+    numerator = write.op(Kind.EXP, (rest,), whole.shape)
+    numerator = write.rested(numerator, *range_parameters(0.0, 1.0, DType.I8))
+    total = write.op(Kind.MATMUL, (numerator, write.column(whole.shape[-1], 1.0)), rows)
+    share = write.op(Kind.RECIPROCAL, (total,), rows)
+    (result,) = found.product.outputs
+    product = editor.add_value(f"{found.product.name}.sum", editor.types[result])
+    for old in (found.softmax, found.stored, found.restored):
+        editor.drop(old.name)
+    write.last(found.product.name, Kind.MATMUL, (numerator, found.product.inputs[1]), product)
+    write.last(editor.fresh(result), Kind.MUL, (product, share), result)
+    return [found.source, *write.made, found.result]
+
+
+def _told(name: str, whole: int, parts: int, pays: bool) -> Weighed:
+    """What was weighed for a softmax, and what decided."""
+    ways = (
+        Alternative("one operator", whole, "softmax, and the product behind it"),
+        Alternative("deferred", parts, "the product behind it divides; the tensor core sums rows"),
+    )
+    reason = f"the parts have to cost {_WORTH_IT:.0%} of the whole at most"
+    return Weighed(name, "softmax", ways, ways[pays].name, reason)
