@@ -33,7 +33,7 @@ _DEARER = 2.0
 """Tiles that are this much dearer by themselves aren't tried."""
 _LEAST_SHARE = 0.02
 """Of a period's cycles: kinds of groups below aren't tried."""
-_BY_ROWS = frozenset({Kind.MATMUL, Kind.SOFTMAX})
+_BY_ROWS = frozenset({Kind.MATMUL, Kind.SOFTMAX, Kind.SOFTMAX_NUMERATOR})
 """Kinds whose row blocks were found to matter."""
 _CONTENDERS = 3
 """Attempts that are made with each tile: those that were the fastest so far."""

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from stages.errors import HardwareSpecError
 from stages.hardware import spec as contract
 from stages.hardware import vocabulary
+from stages.hardware.compositions import composed_cycles, with_compositions
 from stages.hardware.consistency import inconsistencies
 from stages.hardware.document import Document, read_document
 from stages.hardware.overlay import OVERLAY_SUFFIX, is_overlay, merged_document
@@ -128,7 +129,7 @@ def _build(file: SpecFile, digest: str) -> contract.HardwareSpec:
             bytes_per_cycle=file.vector.width,
             startup_cycles=file.vector.startup,
             default_cycles=file.vector.default_cycles,
-            cycles_by_kind=dict(file.vector.cycles),
+            cycles_by_kind=composed_cycles(file.vector.cycles, file.vector.default_cycles),
             efficiency_permille=file.vector.efficiency,
             least_element_bytes=file.vector.least_element or 1,
             ends=frozenset(file.vector.ends),
@@ -265,7 +266,7 @@ def _weight_cache(section: WeightCacheSection) -> contract.WeightCache:
 
 
 def _operators(file: SpecFile) -> dict[str, contract.OperatorSupport]:
-    return {
+    listed = {
         kind: contract.OperatorSupport(
             engine=entry.engine,
             dtypes=frozenset(entry.dtypes),
@@ -275,6 +276,7 @@ def _operators(file: SpecFile) -> dict[str, contract.OperatorSupport]:
         for entry in file.operators
         for kind in entry.kinds
     }
+    return with_compositions(listed)
 
 
 def _power(file: SpecFile) -> contract.Power:

@@ -21,7 +21,7 @@ ELEMENTWISE = _words(
     " round sign not is_nan relu leaky_relu clip tanh sigmoid hard_sigmoid hard_swish silu gelu"
     " elu selu softplus softsign mish"
 )
-NORMALISATIONS = _words("batch_norm layer_norm instance_norm softmax log_softmax")
+NORMALISATIONS = _words("batch_norm layer_norm instance_norm softmax log_softmax softmax_numerator")
 POOLS = _words("max_pool average_pool")
 REDUCTIONS = _words(
     "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_l1 reduce_l2 reduce_sum_square"

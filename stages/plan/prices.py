@@ -53,6 +53,7 @@ READ_SIDED = frozenset(
         Kind.INSTANCE_NORM,
         Kind.SOFTMAX,
         Kind.LOG_SOFTMAX,
+        Kind.SOFTMAX_NUMERATOR,
         Kind.MAX_POOL,
         Kind.AVERAGE_POOL,
         Kind.REDUCE_SUM,

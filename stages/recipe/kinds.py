@@ -76,6 +76,7 @@ class Kind(StrEnum):
     INSTANCE_NORM = "instance_norm"  # x, scale, bias {epsilon}
     SOFTMAX = "softmax"  # {axis[, undefined: nan | zero]}: of a row that is -inf throughout
     LOG_SOFTMAX = "log_softmax"  # {axis}
+    SOFTMAX_NUMERATOR = "softmax_numerator"  # {axis}: exp(x - max(x)), what softmax divides
 
     # Pooling
     MAX_POOL = "max_pool"  # {kernel, strides, pads, dilations}

@@ -156,6 +156,7 @@ def _normalisation() -> list[Signature]:
         Signature(Kind.LAYER_NORM, norm, 2, 3, shapes.layer_norm, (*axis, *epsilon), 7),
         Signature(Kind.SOFTMAX, soft, 1, 1, shapes.softmax, (*axis, undefined), 8),
         Signature(Kind.LOG_SOFTMAX, soft, 1, 1, shapes.softmax, axis, 8),
+        Signature(Kind.SOFTMAX_NUMERATOR, soft, 1, 1, shapes.softmax, axis, 6),
     ]
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stages.compiler.arithmetic import Arithmetic
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.rests import constant_parameters, range_parameters
 from stages.compiler.support import multiplies
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.explanation import Alternative, Weighed
-from stages.recipe.graph import Attribute, Operator
+from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import DType
 
@@ -40,7 +38,8 @@ class DeferSoftmax:
     def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
         """Weigh each softmax that a product alone reads."""
         norms = [op for op in draft.graph.operators if op.kind is Kind.SOFTMAX]
-        if not norms or not multiplies(spec, DType.I8, DType.F16):
+        listed = Kind.SOFTMAX_NUMERATOR in spec.operators
+        if not norms or not listed or not multiplies(spec, DType.I8, DType.F16):
             return draft
         from stages.compiler.small_gemms.weighing import Weigher
 
@@ -73,12 +72,6 @@ class _Attention:
     product: Operator
     result: Operator
 
-    def parameters(self, editor: GraphEditor) -> tuple[np.float32, np.generic]:
-        """The scale and the zero point of what the softmax reads."""
-        found = constant_parameters(self.source, editor)
-        assert found is not None, "one that has others isn't taken"
-        return np.float32(found[0]), np.int8(found[1])
-
     @property
     def members(self) -> list[Operator]:
         """All of it, in order."""
@@ -107,15 +100,12 @@ def _attention(softmax: Operator, editor: GraphEditor) -> _Attention | None:
 
 def _defer(found: _Attention, editor: GraphEditor) -> list[Operator]:
     """Replace it in the editor; returns the operators that stand there now."""
-    x = found.source.outputs[0]
-    whole = editor.types[x]
+    whole = editor.types[found.source.outputs[0]]
     rows = (*whole.shape[:-1], 1)
     write = Arithmetic(found.softmax.name, whole.dtype, editor)
-    over: dict[str, Attribute] = {"axes": (whole.rank - 1,), "keepdims": 1}
-    largest = write.op(Kind.REDUCE_MAX, (x,), rows, over)
-    largest = write.rested(largest, *found.parameters(editor))
-    rest = write.op(Kind.SUB, (x, largest), whole.shape)
-    numerator = write.op(Kind.EXP, (rest,), whole.shape)
+    numerator = write.op(
+        Kind.SOFTMAX_NUMERATOR, (found.source.outputs[0],), whole.shape, {"axis": whole.rank - 1}
+    )
     numerator = write.rested(numerator, *range_parameters(0.0, 1.0, DType.I8))
     total = write.op(Kind.MATMUL, (numerator, write.column(whole.shape[-1], 1.0)), rows)
     share = write.op(Kind.RECIPROCAL, (total,), rows)

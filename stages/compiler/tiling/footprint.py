@@ -52,7 +52,7 @@ def operand_boxes(
         case Kind.MAX_POOL | Kind.AVERAGE_POOL:
             spans = _window_spans(_window(operator, types), box, _shape(types, 0))
             boxes = [(*box[:2], *spans)]
-        case Kind.SOFTMAX | Kind.LOG_SOFTMAX:
+        case Kind.SOFTMAX | Kind.LOG_SOFTMAX | Kind.SOFTMAX_NUMERATOR:
             boxes = [_widen(box, _shape(types, 0), [operator.integer("axis")])]
         case Kind.LAYER_NORM:
             axes = range(operator.integer("axis"), result.rank)
@@ -139,7 +139,7 @@ def whole_axes(operator: Operator, result: TensorType) -> frozenset[int]:
     """The axes of the result that can't be cut."""
     rank = result.rank
     match operator.kind:
-        case Kind.SOFTMAX | Kind.LOG_SOFTMAX:
+        case Kind.SOFTMAX | Kind.LOG_SOFTMAX | Kind.SOFTMAX_NUMERATOR:
             return frozenset({operator.integer("axis")})
         case Kind.LAYER_NORM:
             return frozenset(range(operator.integer("axis"), rank))

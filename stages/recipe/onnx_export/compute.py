@@ -83,6 +83,13 @@ def softmax(op_type: str, e: Emitter) -> None:
     e.finish("Where", (e.node("IsNaN", (rows,)), e.scalar(0.0), rows))
 
 
+def softmax_numerator(e: Emitter) -> None:
+    """softmax_numerator: ONNX has no one operator for it."""
+    (x,) = e.operands
+    attributes: dict[str, NodeAttribute] = {"axes": [e.operator.integer("axis")], "keepdims": 1}
+    e.finish("Exp", (e.node("Sub", (x, e.node("ReduceMax", (x,), attributes))),))
+
+
 def max_pool(e: Emitter) -> None:
     """max_pool. ONNX Runtime refuses pads as large as the kernel: those become a Pad."""
     window = Window.of(e.operator, e.operator.integers("kernel"))
@@ -195,6 +202,7 @@ TABLE: dict[Kind, Exporter] = {
     Kind.INSTANCE_NORM: instance_norm,
     Kind.SOFTMAX: partial(softmax, "Softmax"),
     Kind.LOG_SOFTMAX: partial(softmax, "LogSoftmax"),
+    Kind.SOFTMAX_NUMERATOR: softmax_numerator,
     Kind.MAX_POOL: max_pool,
     Kind.AVERAGE_POOL: average_pool,
     **{kind: partial(reduction, op_type) for kind, op_type in REDUCTIONS.items()},

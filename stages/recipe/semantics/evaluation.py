@@ -38,6 +38,7 @@ MEANINGS: dict[Kind, Meaning] = {
     Kind.INSTANCE_NORM: normalisation.instance_norm,
     Kind.SOFTMAX: normalisation.softmax,
     Kind.LOG_SOFTMAX: normalisation.log_softmax,
+    Kind.SOFTMAX_NUMERATOR: normalisation.softmax_numerator,
     Kind.MAX_POOL: pooling.max_pool,
     Kind.AVERAGE_POOL: pooling.average_pool,
     **dict.fromkeys(REDUCTIONS, reduction),

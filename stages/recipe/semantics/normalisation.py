@@ -78,5 +78,13 @@ def log_softmax(
     return (centred - np.log(np.exp(centred).sum(axis=axis, keepdims=True)),)
 
 
+def softmax_numerator(
+    operator: Operator, operands: Sequence[Values | None], _: Sequence[TensorType]
+) -> tuple[Values, ...]:
+    """exp(x - max(x)) along one axis: within [0, 1]; a row of -inf gives NaN."""
+    (x,) = _present(operands)
+    return (np.exp(x - _greatest(x, operator.integer("axis"))),)
+
+
 def _greatest(x: Values, axis: int) -> Values:
     return np.asarray(x.max(axis=axis, keepdims=True, initial=-np.inf))

@@ -210,6 +210,7 @@ MAPS: Mapping[Kind, Map] = {
     **WINDOWED,
     Kind.SOFTMAX: _softmax,
     Kind.LOG_SOFTMAX: _softmax,
+    Kind.SOFTMAX_NUMERATOR: _softmax,
     Kind.LAYER_NORM: _layer_norm,
     Kind.BATCH_NORM: _channel_norm,
     Kind.INSTANCE_NORM: _channel_norm,
