@@ -13,6 +13,7 @@ from itertools import accumulate
 from stages.compiler.cascade.chains import Chain, Site
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.support import placement_alignment
+from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.streams import (
     Stream,
     align,
@@ -93,6 +94,7 @@ class GroupPrices:
     prices: TilePrices = field(init=False)
     spans: dict[int, Boxes] = field(default_factory=dict)
     computed: dict[int, int | None] = field(default_factory=dict)
+    parts: dict[Span, int | None] = field(default_factory=dict)
     moved: dict[tuple[str, int], _Moved] = field(default_factory=dict)
     apart: dict[tuple[str, int], int | None] = field(default_factory=dict)
     loaded: list[Stream] = field(init=False)
@@ -129,10 +131,19 @@ class GroupPrices:
     def compute_cycles(self, length: int) -> int | None:
         """Cycles of one instruction that makes a span; None where the tensor core can't."""
         if length not in self.computed:
-            boxes = self.boxes(length)
-            fits = keeps_limits(self.work, boxes, self.spec)
-            self.computed[length] = self.prices.compute_cycles(boxes) if fits else None
+            self.computed[length] = self._made_in(self.boxes(length))
         return self.computed[length]
+
+    def part_cycles(self, span: Span, boxes: Boxes) -> int | None:
+        """Cycles of one instruction that makes just these rows; None where the tensor core
+        can't."""
+        if span not in self.parts:
+            self.parts[span] = self._made_in(boxes)
+        return self.parts[span]
+
+    def _made_in(self, boxes: Boxes) -> int | None:
+        fits = keeps_limits(self.work, boxes, self.spec)
+        return self.prices.compute_cycles(boxes) if fits else None
 
     def total_cycles(self, total: int, rounds: int) -> int | None:
         """Cycles of so many rows in so many instructions, some of one row more than others; None

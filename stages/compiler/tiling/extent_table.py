@@ -55,7 +55,8 @@ def extent_table(work: Workload, tiles: Sequence[tuple[Shape, int]]) -> ExtentTa
     """The table of tiles given as extents of the result and a span of the contraction."""
     extents = np.array([item for item, _ in tiles], dtype=np.int64).reshape(len(tiles), -1)
     reduction = np.array([item for _, item in tiles], dtype=np.int64)
-    combined = _combined(work, extents, reduction)
+    # Put together, a single tile would be followed all the same.
+    combined = _combined(work, extents, reduction) if len(tiles) > 1 else None
     if combined is not None and all(
         _row(combined, row) == _shapes(work, *tiles[row]) for row in _samples(len(tiles))
     ):
@@ -109,6 +110,8 @@ def _combined(work: Workload, extents: Columns, reduction: Columns) -> dict[str,
                 part = _shapes(work, (*shape[:axis], extent, *shape[axis + 1 :]), 0)
             rows = column == extent
             for value, lengths in part.items():
+                if lengths == whole[value]:
+                    continue
                 for place, (length, before) in enumerate(zip(lengths, whole[value], strict=True)):
                     if length == before:
                         continue
