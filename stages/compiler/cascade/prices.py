@@ -23,7 +23,7 @@ from stages.compiler.tiling.streams import (
     streams,
 )
 from stages.compiler.tiling.tile_prices import TilePrices
-from stages.compiler.tiling.workload import Boxes, Workload
+from stages.compiler.tiling.workload import Boxes, Product, Workload
 from stages.hardware.cost import compulsory_cycles, launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, SRAM
@@ -142,8 +142,9 @@ class GroupPrices:
         return self.parts[span]
 
     def _made_in(self, boxes: Boxes) -> int | None:
-        fits = keeps_limits(self.work, boxes, self.spec)
-        return self.prices.compute_cycles(boxes) if fits else None
+        product = self.work.product(boxes)
+        fits = product is None or keeps_limits(product, self.spec)
+        return self.prices.product_cycles(product, boxes) if fits else None
 
     def total_cycles(self, total: int, rounds: int) -> int | None:
         """Cycles of so many rows in so many instructions, some of one row more than others; None
@@ -214,11 +215,9 @@ class GroupPrices:
         return _Moved(cycles, latency, size, slots)
 
 
-def keeps_limits(work: Workload, boxes: Boxes, spec: HardwareSpec) -> bool:
-    """Whether one instruction of the tensor core takes the contraction of some boxes."""
-    product, core = work.product(boxes), spec.tensor_core
-    if product is None:
-        return True
+def keeps_limits(product: Product, spec: HardwareSpec) -> bool:
+    """Whether one instruction of the tensor core takes a contraction."""
+    core = spec.tensor_core
     return product.m <= core.max_m and product.n <= core.max_n and product.k <= core.max_k
 
 
