@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stages.compiler.cascade.chains import COLUMNS, Chain, Site, axes_of, chains_ending
-from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
+from stages.compiler.cascade.prices import ChainPrices, Estimate, Price, Rank
 from stages.compiler.tiling.streams import align
 
 LONGEST = 8
@@ -109,20 +109,21 @@ def best_intervals(
     """For each interval of groups that can be a cascade and ends with one of `lasts`, the cheapest
     ways to cut it that fit the SRAM."""
     found: dict[Interval, Options] = {}
+    worst: dict[Interval, Rank] = {}
     for last in lasts:
         if not may_pay(ground, last):
             continue
-        for estimate in _estimates(ground, prices, last):
+        for estimate in _estimates(ground, prices, last, worst):
             interval = estimate.interval
-            found[interval] = _among(found.get(interval, ()), estimate)
+            kept = found[interval] = _among(found.get(interval, ()), estimate)
+            if len(kept) == KEPT:
+                worst[interval] = rank(kept[-1])
     return found
 
 
 def _among(others: Options, estimate: Estimate) -> Options:
     """The cheapest of some ways to cut an interval and one more; of those that come to the same the
     cheaper estimate."""
-    if len(others) == KEPT and rank(estimate) >= rank(others[-1]):
-        return others
     same = next((other for other in others if estimate.is_cut_as(other)), None)
     if same is not None and rank(same) <= rank(estimate):
         return others
@@ -130,7 +131,7 @@ def _among(others: Options, estimate: Estimate) -> Options:
     return tuple(sorted((*kept, estimate), key=rank)[:KEPT])
 
 
-def rank(estimate: Estimate) -> tuple[int, int, int]:
+def rank(estimate: Estimate) -> Rank:
     """The order of ways to cut one chain, the best first."""
     return *estimate.price, estimate.sram_bytes
 
@@ -158,8 +159,10 @@ def _may_gain(ground: Ground, chain: Chain) -> bool:
     return len({work.group.engine for work in chain.works}) > 1
 
 
-def _estimates(ground: Ground, prices: ChainPrices, last: int) -> Iterator[Estimate]:
-    """Estimates of all that may gain and fits."""
+def _estimates(
+    ground: Ground, prices: ChainPrices, last: int, worst: Mapping[Interval, Rank]
+) -> Iterator[Estimate]:
+    """Estimates of all that may gain, fits, and is better than the worst of what is kept."""
     found: list[int] = []
     for axis in axes_of(prices.site, last):
         if axis == COLUMNS and found:
@@ -174,7 +177,7 @@ def _estimates(ground: Ground, prices: ChainPrices, last: int) -> Iterator[Estim
             rounds = -(-extent // stripe)
             for laps in _LAPS if step == 1 else _IN_BLOCKS:
                 if laps is None or laps < rounds:
-                    yield from walks.estimates(stripe, laps)
+                    yield from walks.estimates(stripe, laps, worst)
 
 
 def _room_bytes(ground: Ground, chain: Chain) -> int:

@@ -32,6 +32,8 @@ from stages.tensors import full_box
 
 Price = tuple[int, int]
 """Cycles and a little for traffic, then bytes to and from the DDR."""
+Rank = tuple[int, int, int]
+"""A price, then bytes of SRAM: the order of ways to cut one chain."""
 EVENTS = 2
 """Events for each part that a group makes: it waits for one and signals one."""
 _TRAFFIC_SHARE = 20  # of the time that bytes take on the DDR's port: what traffic itself costs
@@ -296,11 +298,14 @@ class Walks:
     ends: tuple[tuple[Chain, int, int], ...]
     spec: HardwareSpec
 
-    def estimates(self, stripe: int, laps: int | None) -> Iterator[Estimate]:
+    def estimates(
+        self, stripe: int, laps: int | None, worst: Mapping[tuple[int, int], Rank]
+    ) -> Iterator[Estimate]:
         """Estimates of the chains that fit their room, up to one that no instruction can make, or
         that leaves none of the longer ones a room that they fit: a chain takes more than its part.
 
-        `laps`: rounds for which buffers have room; None: for all of them.
+        `laps`: rounds for which buffers have room; None: for all of them. `worst`: ranks that
+        estimates must be better than, by intervals.
         """
         last, *others = self.links
         walk = _Walk(self.spec, stripe, laps, -(-last.prices.extent // stripe))
@@ -309,7 +314,10 @@ class Walks:
             walk.add(link)
             if not walk.is_legal or walk.sram_bytes > most:
                 return
-            if walk.sram_bytes <= room and (found := walk.estimate(chain)).sram_bytes <= room:
+            if walk.sram_bytes > room:
+                continue
+            found = walk.estimate(chain, room, worst.get((chain.start, chain.stop)))
+            if found is not None:
                 yield found
 
 
@@ -432,8 +440,9 @@ class _Walk:
             slot + slots * moved.slot_bytes,
         )
 
-    def estimate(self, chain: Chain) -> Estimate:
-        """The cost of what was put together so far."""
+    def estimate(self, chain: Chain, room: int, worst: Rank | None) -> Estimate | None:
+        """The cost of what was put together so far; None where it takes more than its room, or is
+        no better than the worst."""
         spec = self.spec
         loading, latency, ddr_bytes, sram_bytes = (
             self.loading,
@@ -446,6 +455,8 @@ class _Walk:
             latency += waiting
             ddr_bytes += size
             sram_bytes += slots
+        if sram_bytes > room:
+            return None
         steps = self.rounds * len(chain.works)
         if spec.dma.outstanding > 1:
             latency //= steps
@@ -458,6 +469,9 @@ class _Walk:
         else:
             ramp = (compute + moving) // steps
             cycles = self.launches + max(longest, moving) + ramp + latency
+        price = price_of(cycles, ddr_bytes, spec)
+        if worst is not None and (*price, sram_bytes) >= worst:
+            return None
         return Estimate(
             chain,
             self.stripe,
@@ -465,5 +479,5 @@ class _Walk:
             ddr_bytes,
             sram_bytes,
             {value: self.wanted[value] for value in self.wanted if value in chain.inner},
-            price_of(cycles, ddr_bytes, spec),
+            price,
         )
