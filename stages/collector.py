@@ -18,3 +18,14 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def collector_paused_at_the_end() -> Iterator[None]:
+    """The same for the last work of a process: what was made meanwhile counts as old. Else the next
+    new object would have all of it walked. Cycles in it are freed when everything is looked at."""
+    with collector_paused():
+        yield
+        if not gc.get_freeze_count():  # what others have frozen stays so
+            gc.freeze()
+            gc.unfreeze()

@@ -120,7 +120,9 @@ def box_slices(box: Box) -> tuple[slice, ...]:
 def broadcast_box(box: Box, shape: Shape) -> Box:
     """The part of an operand of `shape` that a box of the broadcast result reads (numpy's rule)."""
     tail = box[len(box) - len(shape) :]
-    return tuple((0, 1) if extent == 1 else span for span, extent in zip(tail, shape, strict=True))
+    return tuple(
+        [(0, 1) if extent == 1 else span for span, extent in zip(tail, shape, strict=True)]
+    )
 
 
 class LayoutKind(StrEnum):

@@ -12,7 +12,9 @@ import stages.compiler.passes.order
 import stages.compiler.passes.separate_reads
 import stages.compiler.passes.view_concats
 import stages.compiler.passes.view_slices
+import stages.compiler.schedule.weaving
 import stages.compiler.trial
+import stages.compiler.woven_tiles
 import stages.gate
 import stages.normalize
 import stages.report.figures

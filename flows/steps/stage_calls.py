@@ -108,6 +108,7 @@ def compile_package(
 ) -> StageResult:
     """Runs the stage. Remarks say whose decisions were used, what became of low-rank branches that
     were to be merged, and when the CPU was short."""
+    from stages.collector import collector_paused_at_the_end
     from stages.compile import Reuse
     from stages.compile import compile_model as run
 
@@ -131,7 +132,10 @@ def compile_package(
         remarks.extend(filter(None, lines))
         return PASS
 
-    return replace(_timed(Stage.COMPILE, work, package), remarks=tuple(remarks))
+    # Whoever calls for a package, its process does nothing else afterwards.
+    with collector_paused_at_the_end():
+        result = _timed(Stage.COMPILE, work, package)
+    return replace(result, remarks=tuple(remarks))
 
 
 def validate(package: Path, normalized: Path, spec: Path, out: Path, params: Params) -> StageResult:

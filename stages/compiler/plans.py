@@ -18,7 +18,6 @@ from stages.compiler.interleaving import Interleaving
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.schedule.attempts import ATTEMPTS, Attempt
 from stages.compiler.schedule.reorder import Order
-from stages.compiler.woven_tiles import tried_in_place
 from stages.errors import DoesNotFitError
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.costs import Role, instruction_costs, submission_cycles
@@ -84,6 +83,8 @@ def engines_take_turns(planned: Planned, spec: HardwareSpec) -> bool:
 
 def better(planned: Planned, assignment: Assignment, spec: HardwareSpec) -> Planned:
     """The plan as it is, or woven where that is faster."""
+    from stages.compiler.woven_tiles import tried_in_place  # most plans aren't woven
+
     try:
         streamed = assignment.streaming()
         solved = tried_in_place(streamed.run(), streamed, spec)

@@ -17,6 +17,7 @@ from stages.hardware.spec import Memory
 from stages.units import ceil_div
 
 _ROUNDS = 16
+_EVEN = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,6 @@ def pattern_of(
     return Pattern(run, tuple(loops))
 
 
-@lru_cache(maxsize=4096)
 def conflict_factor(memory: Memory, pattern: Pattern) -> Fraction:
     """How many times longer an access takes than if it met all channels and banks alike.
 
@@ -57,7 +57,12 @@ def conflict_factor(memory: Memory, pattern: Pattern) -> Fraction:
     from an aligned address: a memory controller sees no further ahead.
     """
     if not pattern.loops or not pattern.run_bytes:
-        return Fraction(1)
+        return _EVEN
+    return _judged(memory, pattern)
+
+
+@lru_cache(maxsize=4096)
+def _judged(memory: Memory, pattern: Pattern) -> Fraction:
     channels = _busiest(memory.channels, memory.interleave_bytes, memory.burst_bytes, pattern)
     banks = _busiest(memory.banks, memory.bank_interleave_bytes, memory.burst_bytes, pattern)
     return max(channels, banks)

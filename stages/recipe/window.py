@@ -39,8 +39,10 @@ class Window:
     def spans(self) -> Shape:
         """The extent that one window covers along each axis, holes of dilation included."""
         return tuple(
-            dilation * (extent - 1) + 1
-            for extent, dilation in zip(self.kernel, self.dilations, strict=True)
+            [
+                dilation * (extent - 1) + 1
+                for extent, dilation in zip(self.kernel, self.dilations, strict=True)
+            ]
         )
 
     @property

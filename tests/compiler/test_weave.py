@@ -14,15 +14,16 @@ from stages.compiler import plans
 from stages.compiler.emit.program import Place, Program, Written
 from stages.compiler.emit.regions import bytes_region
 from stages.compiler.pipeline import compile_graph
-from stages.compiler.schedule import attempts
-from stages.compiler.schedule.attempts import ATTEMPTS, Attempt, Weaving
+from stages.compiler.schedule import weaving
+from stages.compiler.schedule.attempts import ATTEMPTS, Attempt, Freedom
 from stages.compiler.schedule.clock import Clock, clock_of
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
 from stages.compiler.schedule.forwarding import forwarded
 from stages.compiler.schedule.holding import held
 from stages.compiler.schedule.permute import permuted, relaunched, reordered
 from stages.compiler.schedule.reorder import Order, Scheduled, scheduled
-from stages.compiler.schedule.weave import Freedom, woven_order
+from stages.compiler.schedule.weave import woven_order
+from stages.compiler.schedule.weaving import Weaving
 from stages.plan.instructions import SRAM, Instruction, Kernel, Opcode
 from stages.plan.timing import plan_cycles
 from stages.recipe.decisions import Lifetime
@@ -195,7 +196,7 @@ def test_plans_that_hold_all_that_they_can_keep_the_rules_and_the_numbers(
         holds += sum(use.place.name.endswith(".held") for use in done.program.found.buffers)
         return done
 
-    monkeypatch.setattr(attempts, "held", counted)
+    monkeypatch.setattr(weaving, "held", counted)
     for seed in SEEDS:
         model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
         compile_and_judge(case_of(model.model, model.feeds), hardware("npu_tiny"))
@@ -212,7 +213,7 @@ def test_what_is_judged_here_leaves_loads_and_stores_out(monkeypatch: pytest.Mon
         return done
 
     weave_always(monkeypatch, [Attempt(Freedom.GROUPS, 0, 6)])
-    monkeypatch.setattr(attempts, "forwarded", counted)
+    monkeypatch.setattr(weaving, "forwarded", counted)
     for seed in SEEDS:
         model = random_model(SeededChoices(np.random.default_rng(seed)), 8)
         case = case_of(model.model, model.feeds)

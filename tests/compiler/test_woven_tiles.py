@@ -9,7 +9,7 @@ from models.zoo.device_io import with_device_types
 from models.zoo.graph import GraphBuilder
 from models.zoo.ranges import fused_quantization
 from stages.calibration.measurements import Precision
-from stages.compiler import plans
+from stages.compiler import plans, woven_tiles
 from stages.compiler.pipeline import Compiled, compile_graph
 from stages.compiler.schedule.attempts import ATTEMPTS
 from stages.compiler.woven_tiles import Woven, tried_in_place
@@ -41,7 +41,7 @@ def woven(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Woven, Woven]]:
         seen.append((Woven(*solved, ATTEMPTS), found))
         return found
 
-    monkeypatch.setattr(plans, "tried_in_place", tried)
+    monkeypatch.setattr(woven_tiles, "tried_in_place", tried)
     monkeypatch.setattr(plans, "engines_take_turns", lambda plan, spec: True)
     return seen
 

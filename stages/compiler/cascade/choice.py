@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from stages.compiler.cascade.chains import COLUMNS, Site, axes_of, chains_ending
-from stages.compiler.cascade.prices import ChainPrices, Estimate, Price
+from stages.compiler.cascade.chains import COLUMNS, Chain, Site, axes_of, chains_ending
+from stages.compiler.cascade.prices import ChainPrices, Estimate, Price, Rank
 from stages.compiler.tiling.streams import align
 
 LONGEST = 8
@@ -44,9 +44,8 @@ class Ground:
     resident: Mapping[str, tuple[int, int, int]]
     capacity_bytes: int
 
-    def room_bytes(self, estimate: Estimate) -> int:
+    def room_bytes(self, chain: Chain) -> int:
         """The SRAM that is left to a chain: all but the residents alive in it, held ones apart."""
-        chain = estimate.chain
         taken = sum(
             size
             for value, (start, stop, size) in self.resident.items()
@@ -110,25 +109,21 @@ def best_intervals(
     """For each interval of groups that can be a cascade and ends with one of `lasts`, the cheapest
     ways to cut it that fit the SRAM."""
     found: dict[Interval, Options] = {}
+    worst: dict[Interval, Rank] = {}
     for last in lasts:
         if not may_pay(ground, last):
             continue
-        for estimate in _estimates(prices, last, ground.capacity_bytes):
-            chain = estimate.chain
-            if not _may_gain(ground, estimate):
-                continue
-            if estimate.sram_bytes > ground.room_bytes(estimate):
-                continue
-            interval = (chain.start, chain.stop)
-            found[interval] = _among(found.get(interval, ()), estimate)
+        for estimate in _estimates(ground, prices, last, worst):
+            interval = estimate.interval
+            kept = found[interval] = _among(found.get(interval, ()), estimate)
+            if len(kept) == KEPT:
+                worst[interval] = rank(kept[-1])
     return found
 
 
 def _among(others: Options, estimate: Estimate) -> Options:
     """The cheapest of some ways to cut an interval and one more; of those that come to the same the
     cheaper estimate."""
-    if len(others) == KEPT and rank(estimate) >= rank(others[-1]):
-        return others
     same = next((other for other in others if estimate.is_cut_as(other)), None)
     if same is not None and rank(same) <= rank(estimate):
         return others
@@ -136,7 +131,7 @@ def _among(others: Options, estimate: Estimate) -> Options:
     return tuple(sorted((*kept, estimate), key=rank)[:KEPT])
 
 
-def rank(estimate: Estimate) -> tuple[int, int, int]:
+def rank(estimate: Estimate) -> Rank:
     """The order of ways to cut one chain, the best first."""
     return *estimate.price, estimate.sram_bytes
 
@@ -157,15 +152,17 @@ def may_pay(ground: Ground, last: int) -> bool:
     )
 
 
-def _may_gain(ground: Ground, estimate: Estimate) -> bool:
+def _may_gain(ground: Ground, chain: Chain) -> bool:
     """Whether a chain keeps something off the DDR, or lets two engines work side by side."""
-    chain = estimate.chain
     if any(value not in ground.resident for value in chain.held):
         return True
     return len({work.group.engine for work in chain.works}) > 1
 
 
-def _estimates(prices: ChainPrices, last: int, sram_bytes: int) -> Iterator[Estimate]:
+def _estimates(
+    ground: Ground, prices: ChainPrices, last: int, worst: Mapping[Interval, Rank]
+) -> Iterator[Estimate]:
+    """Estimates of all that may gain, fits, and is better than the worst of what is kept."""
     found: list[int] = []
     for axis in axes_of(prices.site, last):
         if axis == COLUMNS and found:
@@ -175,11 +172,18 @@ def _estimates(prices: ChainPrices, last: int, sram_bytes: int) -> Iterator[Esti
             continue
         found.append(axis)
         extent, step = prices.group(last, axis).extent, chains[-1].step
+        walks = prices.walks(chains, [_room_bytes(ground, chain) for chain in chains])
         for stripe in _stripes(extent, step):
             rounds = -(-extent // stripe)
             for laps in _LAPS if step == 1 else _IN_BLOCKS:
                 if laps is None or laps < rounds:
-                    yield from prices.estimates(chains, stripe, laps, sram_bytes)
+                    yield from walks.estimates(stripe, laps, worst)
+
+
+def _room_bytes(ground: Ground, chain: Chain) -> int:
+    """The SRAM that a chain may take; none at all where it isn't whole, or can gain nothing."""
+    asked = chain.is_whole and _may_gain(ground, chain)
+    return ground.room_bytes(chain) if asked else -1
 
 
 def _stripes(extent: int, step: int) -> list[int]:

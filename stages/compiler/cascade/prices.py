@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from stages.compiler.cascade.chains import Chain, Site
 from stages.compiler.cascade.stripes import Striped
 from stages.compiler.support import placement_alignment
+from stages.compiler.tiling.footprint import Span
 from stages.compiler.tiling.streams import (
+    Stream,
     align,
     box_bytes,
     dependencies,
@@ -20,7 +23,7 @@ from stages.compiler.tiling.streams import (
     streams,
 )
 from stages.compiler.tiling.tile_prices import TilePrices
-from stages.compiler.tiling.workload import Boxes, Workload
+from stages.compiler.tiling.workload import Boxes, Product, Workload
 from stages.hardware.cost import compulsory_cycles, launch_cycles
 from stages.hardware.spec import HardwareSpec, SyncMode
 from stages.plan.instructions import DDR, SRAM
@@ -29,6 +32,8 @@ from stages.tensors import full_box
 
 Price = tuple[int, int]
 """Cycles and a little for traffic, then bytes to and from the DDR."""
+Rank = tuple[int, int, int]
+"""A price, then bytes of SRAM: the order of ways to cut one chain."""
 EVENTS = 2
 """Events for each part that a group makes: it waits for one and signals one."""
 _TRAFFIC_SHARE = 20  # of the time that bytes take on the DDR's port: what traffic itself costs
@@ -91,7 +96,11 @@ class GroupPrices:
     prices: TilePrices = field(init=False)
     spans: dict[int, Boxes] = field(default_factory=dict)
     computed: dict[int, int | None] = field(default_factory=dict)
+    parts: dict[Span, int | None] = field(default_factory=dict)
     moved: dict[tuple[str, int], _Moved] = field(default_factory=dict)
+    apart: dict[tuple[str, int], int | None] = field(default_factory=dict)
+    loaded: list[Stream] = field(init=False)
+    cuts_constants: bool = field(init=False)
     fixed: _Moved = field(init=False)
     extent: int = field(init=False)
     step: int = field(init=False)
@@ -102,7 +111,10 @@ class GroupPrices:
         self.prices = TilePrices(self.work, self.spec, everything)
         self.extent = self.work.result_type.shape[self.axis]
         self.step = self.work.granularity(self.axis)
-        self.fixed = self._constants()
+        near = self.resident | {*self.work.operands}
+        self.loaded = streams(self.work, dependencies(self.work), near)
+        self.cuts_constants = any(self.axis in stream.axes for stream in self.loaded)
+        self.fixed = self._brought(self.extent)
 
     def whole(self, length: int) -> int:
         """A length as cuts can have it: in whole blocks, and no longer than the result."""
@@ -121,10 +133,20 @@ class GroupPrices:
     def compute_cycles(self, length: int) -> int | None:
         """Cycles of one instruction that makes a span; None where the tensor core can't."""
         if length not in self.computed:
-            boxes = self.boxes(length)
-            fits = keeps_limits(self.work, boxes, self.spec)
-            self.computed[length] = self.prices.compute_cycles(boxes) if fits else None
+            self.computed[length] = self._made_in(self.boxes(length))
         return self.computed[length]
+
+    def part_cycles(self, span: Span, boxes: Boxes) -> int | None:
+        """Cycles of one instruction that makes just these rows; None where the tensor core
+        can't."""
+        if span not in self.parts:
+            self.parts[span] = self._made_in(boxes)
+        return self.parts[span]
+
+    def _made_in(self, boxes: Boxes) -> int | None:
+        product = self.work.product(boxes)
+        fits = product is None or keeps_limits(product, self.spec)
+        return self.prices.product_cycles(product, boxes) if fits else None
 
     def total_cycles(self, total: int, rounds: int) -> int | None:
         """Cycles of so many rows in so many instructions, some of one row more than others; None
@@ -149,24 +171,41 @@ class GroupPrices:
             self.moved[value, length] = found
         return found
 
+    def buffer_bytes(self, capacity: int) -> int:
+        """What a buffer of so many rows of the result takes."""
+        row = self.transfer(self.work.result, min(self.step, self.extent))
+        alignment = placement_alignment(self.spec.sram)
+        return align(-(-capacity // self.step) * row.size_bytes, alignment)
+
+    def rows_apart(self, value: str, cut: int, length: int) -> int | None:
+        """Rows of an operand, cut along `cut`, that a span needs where the next span needs none of
+        them; None where they share some."""
+        key = (value, length)
+        if key not in self.apart:
+            self.apart[key] = self._rows_apart(value, cut, length)
+        return self.apart[key]
+
+    def _rows_apart(self, value: str, cut: int, length: int) -> int | None:
+        if 2 * length > self.extent:
+            return None
+        (low, high), (first, last) = (self.boxes(n)[value][cut] for n in (length, 2 * length))
+        return None if last - first < 2 * (high - low) else high - low
+
     def constants(self, length: int) -> _Moved:
         """The group's constants, brought in once: what a span needs of those that the axis cuts
         while the span before is made, in two slots."""
-        if length >= self.extent:
+        if length >= self.extent or not self.cuts_constants:
             return self.fixed
         found = self.brought.get(length)
         if found is None:
             found = self.brought[length] = self._brought(length)
         return found
 
-    def _constants(self) -> _Moved:
-        return self._brought(self.extent)
-
     def _brought(self, length: int) -> _Moved:
         work, whole = self.work, self.boxes(self.extent)
         alignment = placement_alignment(self.spec.sram)
         cycles = latency = size = slots = 0
-        for stream in streams(work, dependencies(work), self.resident | {*work.operands}):
+        for stream in self.loaded:
             is_cut = self.axis in stream.axes and length < self.extent
             boxes = self.boxes(length) if is_cut else whole
             times = -(-self.extent // length) if is_cut else 1
@@ -178,11 +217,9 @@ class GroupPrices:
         return _Moved(cycles, latency, size, slots)
 
 
-def keeps_limits(work: Workload, boxes: Boxes, spec: HardwareSpec) -> bool:
-    """Whether one instruction of the tensor core takes the contraction of some boxes."""
-    product, core = work.product(boxes), spec.tensor_core
-    if product is None:
-        return True
+def keeps_limits(product: Product, spec: HardwareSpec) -> bool:
+    """Whether one instruction of the tensor core takes a contraction."""
+    core = spec.tensor_core
     return product.m <= core.max_m and product.n <= core.max_n and product.k <= core.max_k
 
 
@@ -204,23 +241,84 @@ class ChainPrices:
             self.groups[number, axis] = found
         return found
 
-    def estimates(
-        self, chains: Sequence[Chain], stripe: int, laps: int | None, sram_bytes: int
-    ) -> Iterator[Estimate]:
-        """Estimates of chains that end with one group, each one group longer than the one before,
-        up to one that no instruction can make, or that can't fit so many bytes of SRAM.
-
-        `laps`: rounds for which buffers have room; None: for all of them.
-        """
+    def walks(self, chains: Sequence[Chain], rooms: Sequence[int]) -> Walks:
+        """Chains that end with one group, each one group longer than the one before, to be priced.
+        `rooms`: bytes of SRAM that each may take; below 0 where it isn't asked for."""
         last, axis = chains[0].stop - 1, chains[0].axes[-1]
-        walk = _Walk(self, last, stripe, laps, -(-self.group(last, axis).extent // stripe))
-        walk.add(last, axis)
-        for chain in chains:
-            walk.add(chain.start, chain.axes[0])
-            if not walk.is_legal or walk.sram_bytes > sram_bytes:
+        joining = [(last, axis), *((chain.start, chain.axes[0]) for chain in chains)]
+        links = tuple(self._link(number, axis, last) for number, axis in joining)
+        most = tuple(accumulate(reversed(rooms), max))[::-1]
+        return Walks(links, tuple(zip(chains, rooms, most, strict=True)), self.spec)
+
+    def _link(self, number: int, axis: int, last: int) -> _Link:
+        site, prices = self.site, self.group(number, axis)
+        work = prices.work
+        value = work.result if number == last else site.passed(number)
+        is_held, is_resident = site.is_held(value, last + 1), value in self.resident
+        cuts = site.cut_axes(number, axis)
+        engine = work.group.engine
+        return _Link(
+            prices,
+            value,
+            engine,
+            launch_cycles(self.spec, engine),
+            is_held,
+            number != last and (is_held or not is_resident),
+            is_resident,
+            tuple(
+                (operand, cuts[operand], operand in self.resident)
+                for operand in work.operands
+                if operand not in work.constants and operand not in work.tables
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A group as it joins a chain: what it hands on, whether that passes within the chain alone,
+    whether it has a buffer, and whether it lies whole in the SRAM; and of each operand that isn't
+    constant the axis along which it is cut and whether it lies there."""
+
+    prices: GroupPrices
+    value: str
+    engine: Engine
+    launch_cycles: int
+    is_held: bool
+    is_buffered: bool
+    is_resident: bool
+    operands: tuple[tuple[str, int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Walks:
+    """Chains that end with one group, to be followed backwards, once for each way to cut them.
+    `ends`: each chain with the SRAM that it may take, and the most that it or a longer one may."""
+
+    links: tuple[_Link, ...]
+    ends: tuple[tuple[Chain, int, int], ...]
+    spec: HardwareSpec
+
+    def estimates(
+        self, stripe: int, laps: int | None, worst: Mapping[tuple[int, int], Rank]
+    ) -> Iterator[Estimate]:
+        """Estimates of the chains that fit their room, up to one that no instruction can make, or
+        that leaves none of the longer ones a room that they fit: a chain takes more than its part.
+
+        `laps`: rounds for which buffers have room; None: for all of them. `worst`: ranks that
+        estimates must be better than, by intervals.
+        """
+        last, *others = self.links
+        walk = _Walk(self.spec, stripe, laps, -(-last.prices.extent // stripe))
+        walk.add(last)
+        for link, (chain, room, most) in zip(others, self.ends, strict=True):
+            walk.add(link)
+            if not walk.is_legal or walk.sram_bytes > most:
                 return
-            if chain.is_whole:
-                yield walk.estimate(chain)
+            if walk.sram_bytes > room:
+                continue
+            found = walk.estimate(chain, room, worst.get((chain.start, chain.stop)))
+            if found is not None:
+                yield found
 
 
 @dataclass(slots=True)
@@ -228,17 +326,16 @@ class _Walk:
     """A chain being followed backwards, its cost so far. `needed`: rows of a value in one round, at
     most; on average it is its extent over the rounds, and what is beyond that, the halo. `drawn`:
     rows of a value that its readers take in all rounds, where none of them takes a row twice;
-    `engines`: theirs."""
+    `engines`: theirs. `outside`: cycles, latency, bytes and bytes of slots of what is loaded."""
 
-    prices: ChainPrices
-    last: int
+    spec: HardwareSpec
     stripe: int
     laps: int | None
     rounds: int
     needed: dict[str, int] = field(default_factory=dict)
     drawn: dict[str, int | None] = field(default_factory=dict)
     engines: dict[str, set[Engine]] = field(default_factory=dict)
-    outside: dict[str, _Moved] = field(default_factory=dict)
+    outside: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
     compute: dict[Engine, int] = field(default_factory=dict)
     launches: int = 0
@@ -249,52 +346,45 @@ class _Walk:
     sram_bytes: int = 0
     is_legal: bool = True
 
-    def add(self, number: int, axis: int) -> None:
+    def add(self, link: _Link) -> None:
         """Put a group before the chain."""
-        site, prices = self.prices.site, self.prices.group(number, axis)
-        work = prices.work
-        value = work.result if number == self.last else site.passed(number)
-        is_held = site.is_held(value, self.last + 1)
-        is_buffered = number != self.last and (is_held or value not in self.prices.resident)
-        most = prices.whole(self.needed.get(value, self.stripe))
-        total = self._buffered(value, most, prices) if is_buffered else prices.extent
-        made = prices.whole(-(-total // self.rounds))
-        cycles = prices.total_cycles(total, self.rounds)
+        prices, rounds = link.prices, self.rounds
+        most = prices.whole(self.needed.get(link.value, self.stripe))
+        total = self._buffered(link, most) if link.is_buffered else prices.extent
+        cycles = prices.total_cycles(total, rounds)
         if cycles is None or prices.compute_cycles(most) is None:
             self.is_legal = False
             return
-        engine = work.group.engine
-        cycles += self.rounds * EVENTS * self.prices.spec.driver.event_cycles
-        self.compute[engine] = self.compute.get(engine, 0) + cycles
-        self.launches += launch_cycles(self.prices.spec, engine)
+        cycles += rounds * EVENTS * self.spec.driver.event_cycles
+        self.compute[link.engine] = self.compute.get(link.engine, 0) + cycles
+        self.launches += link.launch_cycles
         self._constants(prices.constants(most))
-        if is_buffered:
-            self.outside.pop(value, None)
-            if not is_held:
-                fresh = prices.whole(-(-prices.extent // self.rounds))
-                self._store(prices.transfer(work.result, fresh), 0)
-        elif value not in self.prices.resident:
-            self._store(prices.transfer(work.result, made), 2)
-        self._operands(number, prices, (total, made), most)
+        made = prices.whole(-(-total // rounds))
+        if link.is_buffered:
+            self.outside.pop(link.value, None)
+            if not link.is_held:
+                fresh = prices.whole(-(-prices.extent // rounds))
+                self._store(prices.transfer(prices.work.result, fresh), 0)
+        elif not link.is_resident:
+            self._store(prices.transfer(prices.work.result, made), 2)
+        self._operands(link, (total, made), most)
 
-    def _buffered(self, value: str, most: int, prices: GroupPrices) -> int:
+    def _buffered(self, link: _Link, most: int) -> int:
         """Give what a group hands on its buffer; returns the rows that are made in all rounds.
 
         Laps spare halos, and let another engine read while rows are made. What is read without a
         halo by the engine that makes it needs room for one round.
         """
+        value, prices = link.value, link.prices
         extent, rounds = prices.extent, self.rounds
         laps = self.laps
         drawn = self.drawn.get(value)
-        if drawn is not None and self.engines[value] == {prices.work.group.engine}:
+        if drawn is not None and self.engines[value] == {link.engine}:
             laps = 1
         more = extent if laps is None else -(-(laps - 1) * extent // rounds)
         capacity = prices.whole(most + more)
         self.wanted[value] = max(capacity, self.wanted.get(value, 0))
-        step = prices.step
-        row_bytes = prices.transfer(prices.work.result, min(step, extent)).size_bytes
-        alignment = placement_alignment(self.prices.spec.sram)
-        self.sram_bytes += align(-(-capacity // step) * row_bytes, alignment)
+        self.sram_bytes += prices.buffer_bytes(capacity)
         if drawn is not None:
             return min(drawn, extent * rounds)
         if capacity == extent:
@@ -315,51 +405,58 @@ class _Walk:
         self.ddr_bytes += self.rounds * moved.size_bytes
         self.sram_bytes += slots * moved.slot_bytes
 
-    def _operands(self, number: int, prices: GroupPrices, rows: tuple[int, int], most: int) -> None:
+    def _operands(self, link: _Link, rows: tuple[int, int], most: int) -> None:
         """Note what a group reads. `rows`: of its result, in all rounds, and in one of them."""
-        work, site = prices.work, self.prices.site
-        total, made = rows
-        for value in work.operands:
-            if value in work.constants or value in work.tables:
-                continue
-            cut = site.cut_axes(number, prices.axis)[value]
+        prices, (total, made) = link.prices, rows
+        for value, cut, is_resident in link.operands:
             if cut >= 0:
                 low, high = prices.boxes(most)[value][cut]
                 self.needed[value] = max(self.needed.get(value, 0), high - low)
-                self._draw(value, cut, prices, rows)
-            if value not in self.prices.resident:
+                self._draw(value, link.engine, prices.rows_apart(value, cut, made), rows)
+            if not is_resident:
                 moved = prices.transfer(value, made)
                 if cut == -1:
                     self._load(value, moved, 1, 1)
                 else:
                     self._load(value, moved, min(self.rounds, -(-total // made)), 2)
 
-    def _draw(self, value: str, cut: int, prices: GroupPrices, drawing: tuple[int, int]) -> None:
+    def _draw(self, value: str, engine: Engine, apart: int | None, rows: tuple[int, int]) -> None:
         """Note who reads a value, and how many rows of it where no two spans share one."""
-        total, made = drawing
-        self.engines.setdefault(value, set()).add(prices.work.group.engine)
-        (low, high), (first, last) = (prices.boxes(rows)[value][cut] for rows in (made, 2 * made))
-        overlaps = 2 * made > prices.extent or last - first < 2 * (high - low)
-        rows = None if overlaps else -(-total * (high - low) // made)
+        total, made = rows
+        self.engines.setdefault(value, set()).add(engine)
         known = self.drawn.get(value, 0)
-        self.drawn[value] = None if rows is None or known is None else max(known, rows)
+        if apart is None or known is None:
+            self.drawn[value] = None
+        else:
+            self.drawn[value] = max(known, -(-total * apart // made))
 
     def _load(self, value: str, moved: _Moved, times: int, slots: int) -> None:
         """Note the load of an operand; it is none where its maker joins the chain later."""
-        other = self.outside.get(value, _Moved(0, 0, 0, 0))
-        self.outside[value] = _Moved(
-            other.cycles + times * moved.cycles,
-            other.latency + times * moved.latency,
-            other.size_bytes + times * moved.size_bytes,
-            other.slot_bytes + slots * moved.slot_bytes,
+        cycles, latency, size, slot = self.outside.get(value, (0, 0, 0, 0))
+        self.outside[value] = (
+            cycles + times * moved.cycles,
+            latency + times * moved.latency,
+            size + times * moved.size_bytes,
+            slot + slots * moved.slot_bytes,
         )
 
-    def estimate(self, chain: Chain) -> Estimate:
-        """The cost of what was put together so far."""
-        spec, outside = self.prices.spec, self.outside.values()
-        loading = self.loading + sum(item.cycles for item in outside)
-        latency = self.latency + sum(item.latency for item in outside)
-        ddr_bytes = self.ddr_bytes + sum(item.size_bytes for item in outside)
+    def estimate(self, chain: Chain, room: int, worst: Rank | None) -> Estimate | None:
+        """The cost of what was put together so far; None where it takes more than its room, or is
+        no better than the worst."""
+        spec = self.spec
+        loading, latency, ddr_bytes, sram_bytes = (
+            self.loading,
+            self.latency,
+            self.ddr_bytes,
+            self.sram_bytes,
+        )
+        for cycles, waiting, size, slots in self.outside.values():
+            loading += cycles
+            latency += waiting
+            ddr_bytes += size
+            sram_bytes += slots
+        if sram_bytes > room:
+            return None
         steps = self.rounds * len(chain.works)
         if spec.dma.outstanding > 1:
             latency //= steps
@@ -372,12 +469,15 @@ class _Walk:
         else:
             ramp = (compute + moving) // steps
             cycles = self.launches + max(longest, moving) + ramp + latency
+        price = price_of(cycles, ddr_bytes, spec)
+        if worst is not None and (*price, sram_bytes) >= worst:
+            return None
         return Estimate(
             chain,
             self.stripe,
             cycles,
             ddr_bytes,
-            self.sram_bytes + sum(item.slot_bytes for item in outside),
+            sram_bytes,
             {value: self.wanted[value] for value in self.wanted if value in chain.inner},
-            price_of(cycles, ddr_bytes, spec),
+            price,
         )

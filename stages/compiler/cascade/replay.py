@@ -3,15 +3,14 @@ leaves out. Halos that are made again add up along a chain, and engines wait for
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.cascade.chains import Chain
 from stages.compiler.cascade.prices import (
     EVENTS,
     ChainPrices,
     Estimate,
     GroupPrices,
-    keeps_limits,
     price_of,
 )
 from stages.compiler.cascade.stripes import Part, Striped, striped
@@ -38,6 +37,18 @@ def replayed(estimate: Estimate, prices: ChainPrices) -> Estimate | None:
     return replace(estimate, cycles=cycles, ddr_bytes=size, price=price, cut=cut)
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A group of the chain: what it hands on, the operands that pass within the chain, with the
+    axes along which they are cut, those that are loaded, and whether its result is stored."""
+
+    prices: GroupPrices
+    passed: str
+    inner: tuple[tuple[str, int], ...]
+    loaded: tuple[str, ...]
+    is_stored: bool
+
+
 @dataclass(slots=True)
 class _Replay:
     """Parts that run one after the other on each engine, what they read made before.
@@ -53,39 +64,52 @@ class _Replay:
     read: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
     bases: dict[str, int] = field(default_factory=dict)
     brought: dict[tuple[int, str], Box] = field(default_factory=dict)
+    members: list[_Member] = field(init=False)
     compute: int = 0
     moving: int = 0
     latency: int = 0
     ddr_bytes: int = 0
 
-    @property
-    def chain(self) -> Chain:
-        """The chain."""
-        return self.cut.chain
+    def __post_init__(self) -> None:
+        near = self.prices.resident | self.cut.capacities.keys()
+        self.members = [self._member(place, near) for place in range(len(self.cut.chain.works))]
+
+    def _member(self, place: int, near: Set[str]) -> _Member:
+        chain = self.cut.chain
+        prices = self.prices.group(chain.numbers[place], chain.axes[place])
+        work, passed = prices.work, chain.passes[place]
+        fixed = near | work.constants | work.tables
+        return _Member(
+            prices,
+            passed,
+            tuple((value, chain.axis_of(value)) for value in work.operands if value in chain.inner),
+            tuple(value for value in work.operands if value not in fixed),
+            passed not in near or passed in self.cut.shared,
+        )
 
     def add(self, part: Part) -> bool:
         """Run a part, if its engine can: it starts when that is free, the rows that it reads are
         made, and those that it overwrites are read."""
-        prices = self._prices(part.place)
-        work, boxes, passed = prices.work, self.cut.boxes(part), self.chain.passes[part.place]
-        if not keeps_limits(work, boxes, self.prices.spec):
+        member, boxes = self.members[part.place], self.cut.boxes(part)
+        prices, passed = member.prices, member.passed
+        made = prices.part_cycles(part.span, boxes)
+        if made is None:
             return False
-        cycles = prices.prices.compute_cycles(boxes) + EVENTS * self.prices.spec.driver.event_cycles
-        inner = [value for value in work.operands if value in self.chain.inner]
-        start = max(
-            self.free.get(work.group.engine, 0), *(self.made.get(value, 0) for value in inner), 0
-        )
-        start = max(start, self._overwritten(part, passed))
+        engine = prices.work.group.engine
+        cycles = made + EVENTS * self.prices.spec.driver.event_cycles
+        start = max(self.free.get(engine, 0), self._overwritten(part, passed))
+        for value, _ in member.inner:
+            start = max(start, self.made.get(value, 0))
         self.bases[passed] = part.base
         end = start + cycles
-        self.free[work.group.engine] = end
+        self.free[engine] = end
         self.made[passed] = max(end, self.made.get(passed, 0))
-        for value in inner:
-            low, high = boxes[value][self.chain.axis_of(value)]
+        for value, axis in member.inner:
+            low, high = boxes[value][axis]
             base = self.bases[value]
             self.read.setdefault(value, []).append((low - base, high - base, end))
         self.compute += cycles
-        self._move(part.place, prices, boxes)
+        self._move(part.place, boxes)
         return True
 
     def _overwritten(self, part: Part, passed: str) -> int:
@@ -98,20 +122,14 @@ class _Replay:
             self.read[passed] = kept
         return found
 
-    def _prices(self, place: int) -> GroupPrices:
-        return self.prices.group(self.chain.numbers[place], self.chain.axes[place])
-
-    def _move(self, place: int, prices: GroupPrices, boxes: Boxes) -> None:
-        work, near = prices.work, self.prices.resident | self.cut.capacities.keys()
-        passed = self.chain.passes[place]
-        for value in work.operands:
-            if value in work.constants or value in work.tables or value in near:
-                continue
+    def _move(self, place: int, boxes: Boxes) -> None:
+        member = self.members[place]
+        for value in member.loaded:
             if self.brought.get((place, value)) != boxes[value]:
                 self.brought[place, value] = boxes[value]
-                self._transfer(prices, value, boxes, (DDR, SRAM))
-        if passed not in near or passed in self.cut.shared:
-            self._transfer(prices, work.result, boxes, (SRAM, DDR))
+                self._transfer(member.prices, value, boxes, (DDR, SRAM))
+        if member.is_stored:
+            self._transfer(member.prices, member.prices.work.result, boxes, (SRAM, DDR))
 
     def _transfer(
         self, prices: GroupPrices, value: str, boxes: Boxes, ends: tuple[str, str]
@@ -124,14 +142,14 @@ class _Replay:
 
     def cycles(self) -> int:
         """Cycles of all parts, constants and launches."""
-        spec, chain = self.prices.spec, self.chain
+        spec = self.prices.spec
         launches = 0
-        for place, work in enumerate(chain.works):
-            fixed = self._prices(place).fixed
+        for member in self.members:
+            fixed = member.prices.fixed
             self.moving += fixed.cycles
             self.latency += fixed.latency
             self.ddr_bytes += fixed.size_bytes
-            launches += launch_cycles(spec, work.group.engine)
+            launches += launch_cycles(spec, member.prices.work.group.engine)
         steps = len(self.cut.parts)
         latency = self.latency // steps if spec.dma.outstanding > 1 else self.latency
         if spec.driver.sync_mode is SyncMode.STRICT:

@@ -79,11 +79,13 @@ class _Tracer:
 
     chain: Chain
     capacities: dict[str, int]
+    reads: list[list[tuple[str, int]]] = field(init=False)
     bases: list[int] = field(init=False)
     ends: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         count = len(self.chain.works)
+        self.reads = [self._reads(place) for place in range(count)]
         self.bases, self.ends = [0] * count, [0] * count
         self.capacities = dict.fromkeys(self.chain.held, 1) | self.capacities
 
@@ -104,9 +106,11 @@ class _Tracer:
             span, self.bases[place] = found
             self.ends[place] = span[1]
             parts.append(Part(place, span, self.bases[place]))
-            for value, rows in self._operands(place, span).items():
-                other = needed.get(value, rows)
-                needed[value] = (min(rows[0], other[0]), max(rows[1], other[1]))
+            boxes = self.chain.boxes(place, span)
+            for operand, axis in self.reads[place]:
+                rows = boxes[operand][axis]
+                other = needed.get(operand, rows)
+                needed[operand] = (min(rows[0], other[0]), max(rows[1], other[1]))
         return parts[::-1]
 
     def _made(self, place: int, needed: Span | None, is_last: bool) -> tuple[Span, int] | None:
@@ -129,11 +133,8 @@ class _Tracer:
             return None
         return (low, high), low if starts_over else self.bases[place]
 
-    def _operands(self, place: int, span: Span) -> Mapping[str, Span]:
-        """The rows of inner values that a span of a group's result needs."""
-        boxes = self.chain.boxes(place, span)
-        return {
-            value: boxes[value][axis]
-            for value, axis in zip(self.chain.passes[:place], self.chain.axes, strict=False)
-            if value in boxes
-        }
+    def _reads(self, place: int) -> list[tuple[str, int]]:
+        """The inner values that a group reads, with the axes along which they are cut."""
+        chain = self.chain
+        made = dict(zip(chain.passes[:place], chain.axes, strict=False))
+        return [(value, made[value]) for value in chain.works[place].operands if value in made]

@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from stages.compiler.emit.program import Place, Program, Written
-from stages.compiler.schedule.attempts import (
-    ATTEMPTS,
-    Attempt,
-    ScheduledProgram,
-    Weaving,
-)
+from stages.compiler.schedule.attempts import ATTEMPTS, Attempt, ScheduledProgram
 from stages.compiler.schedule.clock import Clock, Pricing, clock_of, pricing
 from stages.compiler.schedule.compact import compacted
 from stages.compiler.schedule.dependencies import Dependencies, Reach, dependencies
@@ -79,6 +74,8 @@ def woven_cycles(
 ) -> dict[Attempt, int]:
     """When a program's last instruction ends in each attempt to weave it; those that find no room
     are left out. Buffers aren't moved together."""
+    from stages.compiler.schedule.weaving import Weaving  # as below
+
     instructions = [item.instruction for item in program.written]
     kernels = program.kernels.kernels
     clock = clock_of(instructions, kernels, constants, queues, spec)
@@ -106,6 +103,8 @@ def _woven(
     attempts: Sequence[Attempt],
 ) -> ScheduledProgram:
     """The program with its groups woven together; as it is where that finds no room."""
+    from stages.compiler.schedule.weaving import Weaving  # most programs aren't woven
+
     every = dependencies(written, Reach.ALL)
     best = Weaving(written, every, clock, price, spec).first(attempts)
     if best is not None:

@@ -17,9 +17,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from stages.compiler.emit.program import Written
+from stages.compiler.schedule.attempts import Freedom
 from stages.compiler.schedule.clock import Clock
 from stages.compiler.schedule.dependencies import Dependencies, Lane
 from stages.recipe.decisions import Lifetime
@@ -27,14 +27,6 @@ from stages.recipe.decisions import Lifetime
 _ROUNDS = 2
 
 Edges = Sequence[Sequence[int]]
-
-
-class Freedom(Enum):
-    """What may change places: the steps of all groups, or those of different groups only, which
-    needs less room."""
-
-    STEPS = "steps"
-    GROUPS = "groups"
 
 
 def woven_order(

@@ -216,9 +216,9 @@ def slots_bytes(
     alignment = placement_alignment(spec.sram)
     total: Columns = accumulators_bytes(work, table, spec)
     for stream in moved:
+        slots = slots_of(work, table, stream, spec)
         for value in stream.values:
-            size = _align(value_bytes(work, table, value), alignment)
-            total += slots_of(work, table, stream, spec) * size
+            total += slots * _align(value_bytes(work, table, value), alignment)
     result = _align(value_bytes(work, table, work.result), alignment)
     total += result_slots(work, table) * result
     return total

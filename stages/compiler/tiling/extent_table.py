@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.compiler.tiling.streams import REDUCTION
-from stages.compiler.tiling.workload import Workload
+from stages.compiler.tiling.workload import Boxes, Workload
 from stages.tensors import Box, Layout, LayoutKind, Shape, box_shape
 
 Columns = NDArray[np.int64]
@@ -55,7 +55,8 @@ def extent_table(work: Workload, tiles: Sequence[tuple[Shape, int]]) -> ExtentTa
     """The table of tiles given as extents of the result and a span of the contraction."""
     extents = np.array([item for item, _ in tiles], dtype=np.int64).reshape(len(tiles), -1)
     reduction = np.array([item for _, item in tiles], dtype=np.int64)
-    combined = _combined(work, extents, reduction)
+    # Put together, a single tile would be followed all the same.
+    combined = _combined(work, extents, reduction) if len(tiles) > 1 else None
     if combined is not None and all(
         _row(combined, row) == _shapes(work, *tiles[row]) for row in _samples(len(tiles))
     ):
@@ -90,7 +91,8 @@ def dense_bytes(columns: Columns, layout: Layout, item_bytes: int) -> Columns:
 def _combined(work: Workload, extents: Columns, reduction: Columns) -> dict[str, Columns] | None:
     """The table put together axis by axis; None where an extent follows from several axes."""
     shape = work.result_type.shape
-    whole = _shapes(work, shape, 0)
+    uncut = _boxes(work, shape, 0)
+    whole = {value: box_shape(box) for value, box in uncut.items()}
     found = {
         value: np.tile(np.array(part, dtype=np.int64), (len(extents), 1))
         for value, part in whole.items()
@@ -104,13 +106,16 @@ def _combined(work: Workload, extents: Columns, reduction: Columns) -> dict[str,
             if extent == full:
                 continue
             if axis == REDUCTION:
-                part = _shapes(work, shape, extent)
+                part = _boxes(work, shape, extent)
             else:
-                part = _shapes(work, (*shape[:axis], extent, *shape[axis + 1 :]), 0)
+                part = _boxes(work, (*shape[:axis], extent, *shape[axis + 1 :]), 0)
             rows = column == extent
-            for value, lengths in part.items():
-                for place, (length, before) in enumerate(zip(lengths, whole[value], strict=True)):
-                    if length == before:
+            for value, box in part.items():
+                if box == uncut[value]:
+                    continue
+                for place, (start, stop) in enumerate(box):
+                    length = stop - start
+                    if length == whole[value][place]:
                         continue
                     if owner.setdefault((value, place), axis) != axis:
                         return None
@@ -118,10 +123,13 @@ def _combined(work: Workload, extents: Columns, reduction: Columns) -> dict[str,
     return found
 
 
-def _shapes(work: Workload, extents: Shape, reduction: int) -> dict[str, Shape]:
+def _boxes(work: Workload, extents: Shape, reduction: int) -> Boxes:
     span = (0, reduction) if 0 < reduction < work.reduction_extent else None
-    boxes = work.boxes(interior(extents, work.result_type.shape), span)
-    return {value: box_shape(box) for value, box in boxes.items()}
+    return work.boxes(interior(extents, work.result_type.shape), span)
+
+
+def _shapes(work: Workload, extents: Shape, reduction: int) -> dict[str, Shape]:
+    return {value: box_shape(box) for value, box in _boxes(work, extents, reduction).items()}
 
 
 def _row(values: Mapping[str, Columns], row: int) -> dict[str, Shape]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from stages.compiler.support import POINTWISE
 from stages.compiler.tiling.padding import padded_source, tile_padding
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
@@ -43,6 +44,8 @@ def operand_boxes(
     match operator.kind:
         case Kind.QUANTIZE | Kind.DEQUANTIZE:
             boxes = [box, *_quantisation_parameters(operator, box, types[1:])]
+        case kind if kind in POINTWISE:  # before all that they would be compared with
+            boxes = _broadcast(box, types)
         case Kind.CONV:
             boxes = _conv(operator, box, types, reduction)
         case Kind.CONV_TRANSPOSE:
@@ -81,7 +84,7 @@ def operand_boxes(
         case Kind.CONCAT | Kind.SPLIT | Kind.RESHAPE | Kind.HOST_CALL:
             raise AssertionError(f"{operator.kind} has no tiles")
         case _:
-            boxes = [broadcast_box(box, item.shape) if item else None for item in types]
+            boxes = _broadcast(box, types)
     return tuple(boxes)
 
 
@@ -161,6 +164,10 @@ def _shape(types: Sequence[TensorType | None], index: int) -> Shape:
     return found.shape
 
 
+def _broadcast(box: Box, types: Sequence[TensorType | None]) -> list[Box | None]:
+    return [broadcast_box(box, item.shape) if item else None for item in types]
+
+
 def _whole(types: Sequence[TensorType | None]) -> list[Box | None]:
     return [full_box(item.shape) if item else None for item in types]
 
@@ -200,11 +207,11 @@ def _reached(window: Window, axis: int, span: Span) -> Span:
 
 def _window_spans(window: Window, box: Box, shape: Shape) -> list[Span]:
     spans = []
-    for axis, (span, extent) in enumerate(zip(box[2:], shape[2:], strict=True)):
-        start, stop = _reached(window, axis, span)
+    axes = zip(box[2:], shape[2:], window.strides, window.begins, window.spans, strict=True)
+    for (first, last), extent, stride, before, length in axes:
         # A window that lies wholly in the padding still needs an element to stand on.
-        low = min(max(0, start), extent - 1)
-        spans.append((low, max(min(extent, stop), low + 1)))
+        low = min(max(0, first * stride - before), extent - 1)
+        spans.append((low, max(min(extent, (last - 1) * stride - before + length), low + 1)))
     return spans
 
 

@@ -57,8 +57,11 @@ class TilePrices:
 
     def compute_cycles(self, boxes: Boxes) -> int:
         """Cycles of the compute instruction of one tile."""
+        return self.product_cycles(self.work.product(boxes), boxes)
+
+    def product_cycles(self, product: Product | None, boxes: Boxes) -> int:
+        """The same where the contraction of its boxes is known: None where there is none."""
         work = self.work
-        product = work.product(boxes)
         if product is not None:
             key: object = (product, box_shape(boxes[self.stored_input()]))
             found = self.computing.get(key)
