@@ -141,6 +141,7 @@ def simple(draw):
                 (operator(Kind.WHERE, 3), [TensorType(DType.BOOL, other), x, x]),
                 (operator(Kind.SOFTMAX, 1, axis=axis), [x]),
                 (operator(Kind.LOG_SOFTMAX, 1, axis=axis), [x]),
+                (operator(Kind.SOFTMAX_NUMERATOR, 1, axis=axis), [x]),
                 (
                     operator(Kind.LAYER_NORM, 3, axis=axis, epsilon=1e-3),
                     [x, f32(*shape[axis:]), f32(*shape[axis:])],

@@ -35,6 +35,7 @@ _ATTRIBUTES = {
     "selu": "alpha=1.67326, gamma=1.0507",
     "softmax": "axis=3",
     "log_softmax": "axis=1",
+    "softmax_numerator": "axis=3",
     "max_pool": f"kernel=[3,2], {_POOL}, dilations=[1,1]",
     "average_pool": f"kernel=[3,2], {_POOL}, count_include_pad=0",
     "slice": "starts=[0,1,0,2], stops=[1,7,6,10], steps=[1,2,1,1]",

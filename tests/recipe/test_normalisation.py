@@ -61,6 +61,15 @@ def test_softmax_of_large_numbers_stays_finite() -> None:
     assert run_ours(Kind.SOFTMAX, [x], {"axis": 1})[0].tolist() == [[0.5, 0.5, 0.0]]
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_softmax_is_its_numerator_over_the_sum_of_it(axis: int) -> None:
+    x = numbers((3, 4, 5)) * 30
+    numerator = run_ours(Kind.SOFTMAX_NUMERATOR, [x], {"axis": axis})[0]
+    assert (numerator.max(axis=axis) == 1).all()
+    softmax = run_onnx("Softmax", [x], {"axis": axis})[0]
+    assert_close(numerator / numerator.sum(axis=axis, keepdims=True), softmax)
+
+
 @pytest.mark.parametrize("kind", [Kind.SOFTMAX, Kind.LOG_SOFTMAX])
 def test_a_row_of_minus_infinity(kind: Kind) -> None:
     x = np.full((2, 3), -np.inf, np.float32)

@@ -90,6 +90,7 @@ CASES = [
     ("instance_norm", (IMAGE, (4,), (4,)), {"epsilon": 1e-3}),
     ("softmax", (CUBE,), {"axis": 1}),
     ("log_softmax", (CUBE,), {"axis": 2}),
+    ("softmax_numerator", (CUBE,), {"axis": 1}),
     ("max_pool", (IMAGE,), POOL | {"dilations": (1, 2)}),
     ("max_pool", (IMAGE,), POOL | {"pads": (1, 0, 4, 2)}),
     ("average_pool", (IMAGE,), POOL | {"count_include_pad": 0}),

@@ -72,6 +72,7 @@ LAWS = {
     ),
     "matmul": Law(Kind.MATMUL, ((3, 1, 5, 7), (4, 7, 6), (6,)), {}),
     "softmax": Law(Kind.SOFTMAX, ((4, 5, 6),), {"axis": 1}),
+    "softmax_numerator": Law(Kind.SOFTMAX_NUMERATOR, ((4, 5, 6),), {"axis": 2}),
     "layer_norm": Law(Kind.LAYER_NORM, ((4, 5, 6), (6,), (6,)), {"axis": 2, "epsilon": 0.1}),
     "batch_norm": Law(Kind.BATCH_NORM, ((2, 5, 3), *((5,),) * 4), {"epsilon": 0.1}),
     "reduce": Law(Kind.REDUCE_MAX, ((4, 5, 6),), {"axes": (1,), "keepdims": 0}),
