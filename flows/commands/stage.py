@@ -18,7 +18,6 @@ from flows.arguments import (
     parse_bindings,
 )
 from flows.project.context import options
-from flows.running.interrupts import end_without_waiting
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.lora import Lora
 from stages.errors import Outcome
@@ -122,7 +121,6 @@ def compile_(
     store = None if fresh else options(context).project.decisions
     choices = stage_calls.CompileChoices(reuse, store, start_from, cascades, lora)
     result = stage_calls.compile_package(normalized, spec, out, quantization, choices)
-    end_without_waiting()  # nor taking down what was imported, object by object
     _finish(context, result, out)
 
 
