@@ -110,7 +110,7 @@ def _defer(found: _Attention, editor: GraphEditor) -> list[Operator]:
     total = write.op(Kind.MATMUL, (numerator, write.column(whole.shape[-1], 1.0)), rows)
     share = write.op(Kind.RECIPROCAL, (total,), rows)
     (result,) = found.product.outputs
-    product = editor.add_value(f"{found.product.name}.sum", editor.types[result])
+    product = editor.add_value(f"{found.product.name}.undivided", editor.types[result])
     for old in (found.softmax, found.stored, found.restored):
         editor.drop(old.name)
     write.last(found.product.name, Kind.MATMUL, (numerator, found.product.inputs[1]), product)
