@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stages.compiler.draft import Draft
 from stages.compiler.passes.defer_softmax import DeferSoftmax
 from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.hardware.spec import HardwareSpec
@@ -60,6 +61,10 @@ def _rows(spread: float) -> np.ndarray:
     return np.clip(np.rint(rows), -128, 127).astype(np.int8)
 
 
+def _steps_of(draft: Draft, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    return interpret(draft.graph, draft.constants, feeds)["y"].astype(int)
+
+
 @pytest.mark.parametrize(("spread", "steps"), [(1.0, 1), (0.05, 2)])
 def test_layer_normalisation_by_products(spread: float, steps: int) -> None:
     """Close for rows that use the whole range, and for ones that take few of its values."""
@@ -70,8 +75,7 @@ def test_layer_normalisation_by_products(spread: float, steps: int) -> None:
     assert "layer_norm" not in kinds
     assert kinds.count("matmul") == 2
     feeds = {"x": _rows(spread)}
-    wanted = interpret(before.graph, before.constants, feeds)["y"].astype(int)
-    found = interpret(after.graph, after.constants, feeds)["y"].astype(int)
+    wanted, found = _steps_of(before, feeds), _steps_of(after, feeds)
     assert np.abs(found - wanted).max() <= steps
 
 
@@ -80,8 +84,7 @@ def test_a_row_of_equal_values_is_the_bias() -> None:
     before = draft_of(NORM, NUMBERS, spec)
     after = LowerLayerNorm().run(before, spec)
     feeds = {"x": np.full((128, 768), 101, np.int8)}
-    wanted = interpret(before.graph, before.constants, feeds)["y"].astype(int)
-    found = interpret(after.graph, after.constants, feeds)["y"].astype(int)
+    wanted, found = _steps_of(before, feeds), _steps_of(after, feeds)
     assert np.abs(found - wanted).max() <= 1
 
 
@@ -116,8 +119,7 @@ def test_the_product_behind_a_softmax_divides() -> None:
         "x": np.clip(random.normal(size=(4, 128, 128)) * 40, -128, 127).astype(np.int8),
         "v": random.integers(-128, 128, (4, 128, 64)).astype(np.int8),
     }
-    wanted = interpret(before.graph, before.constants, feeds)["y"].astype(int)
-    found = interpret(after.graph, after.constants, feeds)["y"].astype(int)
+    wanted, found = _steps_of(before, feeds), _steps_of(after, feeds)
     x = (feeds["x"].astype(float) - 11) * 0.05
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     truth = (e / e.sum(axis=-1, keepdims=True)) @ (feeds["v"] * 0.05) / 0.02
