@@ -126,10 +126,10 @@ TASKS = (
         _each(task_inputs.text_page),
         task_answers.found_boxes,
         "percentile, percentile: 99.99",
-        "min_mask_agreement: 0.95, mask_threshold: 0.3",
+        "min_region_agreement: 1, mask_threshold: 0.3, region_side: 3, region_score: 0.6",
         "channels",
         calibrating=8,
-        limiting=4,
+        limiting=48,
     ),
     Task("silero_vad", _frames, _speech, "min_max", "min_sqnr_db: 12", calibrating=80, limiting=40),
     Task(

@@ -12,7 +12,7 @@ from math import inf, log10
 
 import numpy as np
 
-from stages.quantizer.answers import argmax_misses, mask_agreement
+from stages.quantizer.answers import argmax_misses, mask_agreement, region_agreement, regions
 from stages.quantizer.settings import AccuracyLimit
 from stages.tensors import Array
 
@@ -29,7 +29,7 @@ class Closeness:
 
     `argmax_positions` are the positions at which classes were compared, over all samples, and
     `argmax_misses` those at which another class is the likeliest; none where no limit asks for
-    them, as `mask_agreement` is 1 then.
+    them, as `mask_agreement` and `region_agreement` are 1 then.
     """
 
     sqnr_db: float = inf
@@ -40,6 +40,7 @@ class Closeness:
     argmax_positions: int = 0
     argmax_misses: int = 0
     mask_agreement: float = 1.0
+    region_agreement: float = 1.0
 
     @property
     def argmax_agreement(self) -> float:
@@ -64,6 +65,7 @@ class Closeness:
             )
             and self.argmax_misses <= allowed + _ROUNDING
             and self.mask_agreement >= (limit.min_mask_agreement or 0.0)
+            and self.region_agreement >= (limit.min_region_agreement or 0.0)
         )
 
     def worse(self, other: Closeness) -> Closeness:
@@ -77,6 +79,7 @@ class Closeness:
             self.argmax_positions + other.argmax_positions,
             self.argmax_misses + other.argmax_misses,
             min(self.mask_agreement, other.mask_agreement),
+            min(self.region_agreement, other.region_agreement),
         )
 
     def words(self, limit: AccuracyLimit) -> str:
@@ -92,6 +95,8 @@ class Closeness:
             figures.append(f"{self.argmax_agreement:.2%} of arg max equal")
         if limit.min_mask_agreement is not None:
             figures.append(f"mask overlap {self.mask_agreement:.2%}")
+        if limit.min_region_agreement is not None:
+            figures.append(f"{self.region_agreement:.2%} of regions found")
         if self.agreement < _MIN_AGREEMENT:
             figures.append(f"{self.agreement:.2%} of integer elements equal")
         if self.special_mismatches:
@@ -118,7 +123,15 @@ def closeness(
     if limit.min_mask_agreement is not None:
         shares = [mask_agreement(one, other, limit.mask_threshold) for one, other in pairs]
         found = replace(found, mask_agreement=min(shares, default=1.0))
+    if limit.min_region_agreement is not None:
+        shares = [_region_agreement(one, other, limit) for one, other in pairs]
+        found = replace(found, region_agreement=min(shares, default=1.0))
     return found
+
+
+def _region_agreement(actual: Array, expected: Array, limit: AccuracyLimit) -> float:
+    options = limit.mask_threshold, limit.region_side, limit.region_score
+    return region_agreement(regions(actual, *options), regions(expected, *options))
 
 
 def worst(items: Iterable[Closeness]) -> Closeness:

@@ -24,11 +24,14 @@ _LIMITS = (
     "max_relative_error",
     "min_argmax_agreement",
     "min_mask_agreement",
+    "min_region_agreement",
 )
 _BELONGS = {
     "class_axis": ("min_argmax_agreement",),
-    "mask_threshold": ("min_mask_agreement",),
-    "output": ("min_argmax_agreement", "min_mask_agreement"),
+    "mask_threshold": ("min_mask_agreement", "min_region_agreement"),
+    "region_side": ("min_region_agreement",),
+    "region_score": ("min_region_agreement",),
+    "output": ("min_argmax_agreement", "min_mask_agreement", "min_region_agreement"),
 }
 
 
@@ -71,7 +74,10 @@ class AccuracyDocument(_Part):
     min_argmax_agreement: Annotated[float | int, Field(gt=0, le=1)] | None = None
     class_axis: int | None = None
     min_mask_agreement: Annotated[float | int, Field(gt=0, le=1)] | None = None
+    min_region_agreement: Annotated[float | int, Field(gt=0, le=1)] | None = None
     mask_threshold: _Number | None = None
+    region_side: Annotated[int, Field(gt=0)] | None = None
+    region_score: _Number | None = None
     output: Annotated[str, Field(min_length=1)] | None = None
     data: Annotated[str, Field(min_length=1)] = SAMPLES
 

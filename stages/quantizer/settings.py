@@ -71,8 +71,9 @@ class Calibration:
 class AccuracyLimit:
     """The worst output of the worst sample must keep every limit that is given; None: no limit.
 
-    Two are about what the task makes of `output` (of every output, where that is None), by the
-    formulas of `answers.py`; the share of arg max that agree is of all positions of all samples.
+    The last three are about what the task makes of `output` (of every output, where that is None),
+    by the formulas of `answers.py`; the share of arg max that agree is of all positions of all
+    samples.
     """
 
     data: str
@@ -82,7 +83,10 @@ class AccuracyLimit:
     min_argmax_agreement: float | None = None
     class_axis: int = -1
     min_mask_agreement: float | None = None
+    min_region_agreement: float | None = None
     mask_threshold: float = 0.5
+    region_side: int = 1
+    region_score: float | None = None
     output: str | None = None
 
     @property
@@ -99,6 +103,8 @@ class AccuracyLimit:
             limits.append(f"{self.min_argmax_agreement:.2%} of arg max equal")
         if self.min_mask_agreement is not None:
             limits.append(f"mask overlap {self.min_mask_agreement:.2%}")
+        if self.min_region_agreement is not None:
+            limits.append(f"{self.min_region_agreement:.2%} of regions found")
         return ", ".join(limits)
 
 
@@ -189,7 +195,10 @@ def _limit(document: AccuracyDocument | None) -> AccuracyLimit | None:
         min_argmax_agreement=_number(document.min_argmax_agreement),
         class_axis=-1 if document.class_axis is None else document.class_axis,
         min_mask_agreement=_number(document.min_mask_agreement),
+        min_region_agreement=_number(document.min_region_agreement),
         mask_threshold=0.5 if document.mask_threshold is None else float(document.mask_threshold),
+        region_side=1 if document.region_side is None else document.region_side,
+        region_score=_number(document.region_score),
         output=document.output,
     )
 

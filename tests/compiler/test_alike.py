@@ -54,7 +54,7 @@ def test_alike_groups_and_tiles_are_what_each_is_by_itself(seed: int, device: st
                 boxes = work.boxes(step.box, step.reduction)
                 assert dict(boxes) == dict(alone.boxes(step.box, step.reduction))
                 kernel, index = kernels.of(step, boxes)
-                assert kernel == tile_kernel(alone, step, boxes)
+                assert kernel == tile_kernel(alone, kernels.names, step, boxes)
                 assert kernels.table.kernels[index].operators == kernel.operators
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from stages.compiler.pipeline import Compiled
 from stages.errors import DoesNotFitError
@@ -235,3 +236,29 @@ def test_every_tile_of_a_transposed_convolution_keeps_to_the_limits(stride: int,
     shape = (1, 8, 8 * stride + 4, 10 * stride + 4)
     made = builder.add("ConvTranspose", [x.name, w], [("f32", shape)], strides=[stride, stride])
     compile_and_judge(case_of(builder.model(made), builder.feeds), spec)
+
+
+def test_what_a_kernel_adds_is_called_like_no_value_of_the_model() -> None:
+    """A sum that is made in steps has an accumulator, parts, and operators that join them."""
+    shapes = {"x": [16, 4096], "w": [4096, 8], "m.sum": [16, 8], "m.part": [16, 8]}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"], name="n"),
+        helper.make_node("Add", ["m", "m.sum"], ["m.sum.next"], name="n.join"),
+        helper.make_node("Mul", ["m.sum.next", "m.part"], ["y"], name="n.join.join"),
+    ]
+    values = {
+        name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in {**shapes, "y": [16, 8]}.items()
+    }
+    inputs = [values[name] for name in shapes]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, [values["y"]]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    feeds = {
+        name: RANDOM.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+    }
+    made = compile_and_judge(case_of(model, feeds), with_sram(hardware("npu_tiny"), 16 * 1024))
+    added = {value for kernel in made.plan.kernels for value in kernel.types} - {*values, "m"}
+    assert {"m.sum.1", "m.part.1", "m.sum.next.1"} <= added

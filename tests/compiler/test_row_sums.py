@@ -133,11 +133,3 @@ def test_a_softmax_stays_where_it_is_quick_read_twice_or_its_parts_are_not_liste
     for spec, text in ((quick, ATTENTION), (lacking, ATTENTION), (hardware("rk3588_npu"), twice)):
         after = DeferSoftmax().run(draft_of(text, SCALES, spec), spec)
         assert "softmax" in {op.kind for op in after.graph.operators}
-
-
-def test_the_parts_run_unfused_too() -> None:
-    """The product's own name stays free: a group calls its accumulator after its result."""
-    spec = hardware("rk3588_npu")
-    after = DeferSoftmax().run(draft_of(ATTENTION, SCALES, spec), spec)
-    made = {value for op in after.graph.operators for value in op.outputs}
-    assert not {name for name in made if name.endswith(".sum") and name[:-4] in made}

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from stages.quantizer.answers import argmax_misses, mask_agreement
+from stages.quantizer.answers import (
+    Regions,
+    argmax_misses,
+    mask_agreement,
+    region_agreement,
+    regions,
+)
 from stages.quantizer.closeness import Closeness, closeness, worst
 from stages.quantizer.settings import AccuracyLimit
 
@@ -92,3 +98,74 @@ def test_the_worst_mask_counts() -> None:
     assert (half.mask_agreement, third.mask_agreement) == (0.5, pytest.approx(1 / 3))
     assert half.meets(limit)
     assert not half.worse(third).meets(limit)
+
+
+def flooded(image: np.ndarray, threshold: float) -> list[list[tuple[int, int]]]:
+    """The places of each region, found by walking from one to its neighbours."""
+    left = {place for place in np.ndindex(image.shape) if image[place] > threshold}
+    found = []
+    while left:
+        region, open_ = [], [min(left)]
+        left.discard(open_[0])
+        while open_:
+            row, column = open_.pop()
+            region.append((row, column))
+            around = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+            open_ += [place for place in around if place in left]
+            left -= {*around}
+        found.append(region)
+    return found
+
+
+images = hnp.arrays(np.float32, (2, 5, 6), elements=st.sampled_from([0.0, 0.2, 0.5, 0.9]))
+
+
+@settings(max_examples=80)
+@given(images, st.integers(1, 3), st.sampled_from([None, 0.6]))
+def test_regions_are_what_hangs_together(
+    output: np.ndarray, side: int, score: float | None
+) -> None:
+    wanted = []
+    for image in output:
+        boxes = set()
+        for region in flooded(image, 0.3):
+            rows, columns = zip(*region, strict=True)
+            box = min(rows), min(columns), max(rows) + 1, max(columns) + 1
+            mean = np.mean([image[place] for place in region], dtype=np.float64)
+            if min(box[2] - box[0], box[3] - box[1]) >= side and mean >= (score or 0):
+                boxes.add(box)
+        wanted.append(boxes)
+    found = regions(output, 0.3, side, score)
+    assert [{tuple(box) for box in boxes.tolist()} for boxes in found] == wanted
+
+
+def boxes(*items: tuple[int, int, int, int]) -> Regions:
+    return [np.array(items, np.int64).reshape(-1, 4)]
+
+
+def test_regions_agree_where_half_of_both_is_shared() -> None:
+    one = boxes((0, 0, 4, 4), (6, 0, 8, 9))
+    assert region_agreement(one, one) == 1.0
+    assert region_agreement(boxes((0, 0, 4, 8)), boxes((0, 0, 4, 4))) == 1.0
+    assert region_agreement(boxes((0, 0, 4, 9)), boxes((0, 0, 4, 4))) == 0.0
+    assert region_agreement(boxes((0, 0, 4, 4)), one) == pytest.approx(2 / 3)
+    assert region_agreement(boxes(), one) == 0.0
+    assert region_agreement(boxes(), boxes()) == 1.0
+
+
+def test_one_region_in_place_of_two_is_none_of_them() -> None:
+    """What a mask's overlap doesn't see: one element joins two lines of text."""
+    limit = AccuracyLimit(
+        "samples", min_mask_agreement=0.9, min_region_agreement=1.0, mask_threshold=0.3
+    )
+    expected = np.full((1, 1, 9, 20), 0.9, np.float32)
+    expected[..., 4, :] = 0.0
+    joined = expected.copy()
+    joined[..., 4, 3] = 0.31
+    reached = closeness({"y": joined}, {"y": expected}, limit)
+    assert reached.mask_agreement > 0.99
+    assert reached.region_agreement == 0.0
+    assert not reached.meets(limit)
+    assert closeness({"y": expected}, {"y": expected}, limit).meets(limit)
+    assert reached.words(limit).endswith("0.00% of regions found")
+    assert closeness({"y": np.ones(3)}, {"y": np.ones(3)}, limit).region_agreement == 1.0

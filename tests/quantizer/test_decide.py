@@ -228,6 +228,7 @@ def test_the_limit_may_be_what_the_task_makes_of_the_output(loud: Folder) -> Non
     for limit, word in (
         ("min_argmax_agreement: 1", "100.00% of arg max equal"),
         ("min_mask_agreement: 0.97, mask_threshold: 0.1", "mask overlap"),
+        ("min_region_agreement: 0.9, region_side: 2, region_score: 0.2", "regions found"),
     ):
         found = quantization_of(loud.decide(MIN_MAX + f"accuracy: {{{limit}}}\n"))
         assert word in found.notes[1]

@@ -103,12 +103,19 @@ MSE = "calibration: {data: samples, method: mse}\n"
         (HEAD + MSE + "accuracy: {min_mask_agreement: 0}", "found 0", "form"),
         (
             HEAD + MSE + "accuracy: {min_sqnr_db: 30, mask_threshold: 0.3}",
-            "`mask_threshold` says nothing without min_mask_agreement",
+            "`mask_threshold` says nothing without min_mask_agreement or min_region_agreement",
             "take it out",
         ),
         (
+            HEAD + MSE + "accuracy: {min_mask_agreement: 1, region_side: 3}",
+            "`region_side` says nothing without min_region_agreement",
+            "take it out",
+        ),
+        (HEAD + MSE + "accuracy: {min_region_agreement: 1, region_side: 0}", "found 0", "form"),
+        (
             HEAD + MSE + "accuracy: {min_sqnr_db: 30, output: y}",
-            "`output` says nothing without min_argmax_agreement or min_mask_agreement",
+            "`output` says nothing without min_argmax_agreement or min_mask_agreement or "
+            "min_region_agreement",
             "take it out",
         ),
         (
@@ -163,7 +170,10 @@ accuracy:
   min_argmax_agreement: 0.98
   class_axis: 1
   min_mask_agreement: 0.9
+  min_region_agreement: 0.8
   mask_threshold: 0.3
+  region_side: 3
+  region_score: 0.6
   output: y
   data: judged.npz
 activations: {y: {min: 0, max: 1}}
@@ -175,7 +185,7 @@ keep: [act]
         WeightScales.PER_TENSOR,
         ActivationScales.SYMMETRIC,
         Calibration("more.npz", Method.PERCENTILE, 99.9),
-        AccuracyLimit("judged.npz", 30.0, 0.99, 0.1, 0.98, 1, 0.9, 0.3, "y"),
+        AccuracyLimit("judged.npz", 30.0, 0.99, 0.1, 0.98, 1, 0.9, 0.8, 0.3, 3, 0.6, "y"),
         {"y": Range(0.0, 1.0)},
         frozenset({"act"}),
     )

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stages.compiler.cascade.chains import COLUMNS, Chain, Site, axes_of, chains_ending
-from stages.compiler.cascade.prices import ChainPrices, Estimate, Price, Rank
+from stages.compiler.cascade.estimates import Estimate, Price, Rank
+from stages.compiler.cascade.walks import ChainPrices
 from stages.compiler.tiling.streams import align
 
 LONGEST = 8

@@ -21,7 +21,8 @@ from stages.compiler.cascade.choice import (
     may_pay,
     total_price,
 )
-from stages.compiler.cascade.prices import ChainPrices, Price, price_of
+from stages.compiler.cascade.estimates import Price, price_of
+from stages.compiler.cascade.walks import ChainPrices
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.memory.lifetimes import Storage
 from stages.compiler.tiling.workload import Workload

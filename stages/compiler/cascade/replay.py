@@ -6,14 +6,10 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.cascade.prices import (
-    EVENTS,
-    ChainPrices,
-    Estimate,
-    GroupPrices,
-    price_of,
-)
+from stages.compiler.cascade.estimates import EVENTS, Estimate, price_of
+from stages.compiler.cascade.span_prices import SpanPrices
 from stages.compiler.cascade.stripes import Part, Striped, striped
+from stages.compiler.cascade.walks import ChainPrices
 from stages.compiler.tiling.streams import box_bytes
 from stages.compiler.tiling.workload import Boxes
 from stages.hardware.cost import launch_cycles
@@ -42,7 +38,7 @@ class _Member:
     """A group of the chain: what it hands on, the operands that pass within the chain, with the
     axes along which they are cut, those that are loaded, and whether its result is stored."""
 
-    prices: GroupPrices
+    prices: SpanPrices
     passed: str
     inner: tuple[tuple[str, int], ...]
     loaded: tuple[str, ...]
@@ -132,7 +128,7 @@ class _Replay:
             self._transfer(member.prices, member.prices.work.result, boxes, (SRAM, DDR))
 
     def _transfer(
-        self, prices: GroupPrices, value: str, boxes: Boxes, ends: tuple[str, str]
+        self, prices: SpanPrices, value: str, boxes: Boxes, ends: tuple[str, str]
     ) -> None:
         cost = prices.prices.box_cost(value, boxes, *ends)
         self.moving += cost.channel_cycles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stages.compiler.cascade.prices import Estimate
+from stages.compiler.cascade.estimates import Estimate
 from stages.recipe.explanation import Alternative, Weighed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from stages.compiler.draft import fresh_name
 from stages.compiler.tiling.footprint import POSITIONED, tile_attributes
 from stages.compiler.tiling.streams import Step
 from stages.compiler.tiling.workload import PARTIAL, Boxes, Workload
@@ -17,8 +18,10 @@ _KernelKey = tuple[object, ...]
 
 @dataclass(slots=True)
 class KernelTable:
-    """The kernels of a plan, each kept once."""
+    """The kernels of a plan, each kept once. `taken`: the names of the recipe's values and
+    operators, which none that is made here may have."""
 
+    taken: frozenset[str] = frozenset()
     kernels: list[Kernel] = field(default_factory=list)
     known: dict[_KernelKey, int] = field(default_factory=dict)
 
@@ -50,6 +53,24 @@ class KernelTable:
 
 
 @dataclass(frozen=True, slots=True)
+class PartNames:
+    """What the kernels of a group call that is made in steps: the sum so far, the part of a step,
+    the sum with it, and the operator that joins the two."""
+
+    total: str
+    part: str
+    updated: str
+    joining: str
+
+    @classmethod
+    def of(cls, work: Workload, taken: frozenset[str]) -> PartNames:
+        """Names that begin like the group's own, and that none of those `taken` is equal to."""
+        value, operator = work.seed.outputs[0], work.seed.name
+        names = f"{value}.sum", f"{value}.part", f"{value}.sum.next", f"{operator}.join"
+        return cls(*(fresh_name(name, taken) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
 class TileKernel:
     """A tile's operators, the values that its regions hold, and the tile's types."""
 
@@ -68,6 +89,10 @@ class TileKernels:
     table: KernelTable
     known: dict[_KernelKey, tuple[TileKernel, int]] = field(default_factory=dict)
     steps: dict[int, Step] = field(default_factory=dict)
+    names: PartNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = PartNames.of(self.work, self.table.taken)
 
     def of(self, step: Step, boxes: Boxes) -> tuple[TileKernel, int]:
         """The kernel of a step, and its index."""
@@ -83,7 +108,7 @@ class TileKernels:
         )
         found = self.known.get(key)
         if found is None:
-            kernel = tile_kernel(self.work, step, boxes)
+            kernel = tile_kernel(self.work, self.names, step, boxes)
             index = self.table.intern(
                 self.work.group.name,
                 kernel.operators,
@@ -96,7 +121,7 @@ class TileKernels:
         return found
 
 
-def tile_kernel(work: Workload, step: Step, boxes: Boxes) -> TileKernel:
+def tile_kernel(work: Workload, names: PartNames, step: Step, boxes: Boxes) -> TileKernel:
     """What one step of a tiled group computes.
 
     Where the contraction (or reduction) is cut, all but the last step leave what they have in an
@@ -108,16 +133,11 @@ def tile_kernel(work: Workload, step: Step, boxes: Boxes) -> TileKernel:
     }
     result = work.result
     if step.reduction is not None:
-        operators, result = _accumulated(work, step, operators, types)
+        operators, result = _accumulated(work, names, step, operators, types)
     parameters = outer_operands(operators)
     used = {*parameters, *(value for op in operators for value in op.outputs)}
     kept = {value: types[value] for value in sorted(types) if value in used}
     return TileKernel(tuple(operators), parameters, result, kept)
-
-
-def accumulator_name(work: Workload) -> str:
-    """The name of the accumulator among a kernel's values."""
-    return f"{work.seed.outputs[0]}.sum"
 
 
 def _tile_operator(member: Operator, work: Workload, boxes: Boxes) -> Operator:
@@ -132,11 +152,15 @@ def _tile_attributes(member: Operator, work: Workload, boxes: Boxes) -> Mapping[
 
 
 def _accumulated(
-    work: Workload, step: Step, operators: list[Operator], types: dict[str, TensorType]
+    work: Workload,
+    names: PartNames,
+    step: Step,
+    operators: list[Operator],
+    types: dict[str, TensorType],
 ) -> tuple[list[Operator], str]:
     seed_result = work.seed.outputs[0]
     place = next(index for index, op in enumerate(operators) if op.name == work.seed.name)
-    total, partial = accumulator_name(work), f"{seed_result}.part"
+    total, partial, updated = names.total, names.part, names.updated
     sum_type = TensorType(DType.F32, types[seed_result].shape)
     types[total] = types[partial] = sum_type
     seed = operators[place]
@@ -144,15 +168,14 @@ def _accumulated(
     prologue = _feeding(seed.inputs[:2], operators[:place])
     if step.is_last:
         contraction = replace(seed, outputs=(partial,))
-        adding = Operator(f"{seed.name}.join", join, (partial, total), (seed_result,))
+        adding = Operator(names.joining, join, (partial, total), (seed_result,))
         return [*operators[:place], contraction, adding, *operators[place + 1 :]], work.result
     bare = replace(seed, inputs=seed.inputs[:2])
     if step.is_first:
         return [*prologue, replace(bare, outputs=(total,))], total
-    updated = f"{total}.next"
     types[updated] = sum_type
     contraction = replace(bare, outputs=(partial,))
-    adding = Operator(f"{seed.name}.join", join, (partial, total), (updated,))
+    adding = Operator(names.joining, join, (partial, total), (updated,))
     return [*prologue, contraction, adding], updated
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stages.compiler.draft import Draft
+from stages.compiler.draft import Draft, fresh_name
 from stages.compiler.emit.cascades import CascadeEmitter, PackedStreams
 from stages.compiler.emit.examples import Example, form_of, packed_alike, written_alike
+from stages.compiler.emit.kernels import KernelTable
 from stages.compiler.emit.moves import moves
 from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
@@ -50,7 +51,9 @@ class PlanEmitter:
     next_address: int = 0
 
     def __post_init__(self) -> None:
-        self.program = Program(self.spec)
+        graph = self.draft.graph
+        names = frozenset({*graph.types, *(operator.name for operator in graph.operators)})
+        self.program = Program(self.spec, KernelTable(names))
         allocated = [
             item.offset_bytes + item.size_bytes
             for item in self.draft.recipe.allocations.values()
@@ -281,7 +284,9 @@ class PlanEmitter:
         if value not in self.constant_places:
             tensor_type, layout = self.draft.graph.types[value], self.draft.recipe.layout(value)
             size = box_bytes(tensor_type, layout, full_box(tensor_type.shape))
-            place = self._weights_place(f"{value}.raw", size)
+            place = self._weights_place(
+                fresh_name(f"{value}.raw", self.program.kernels.taken), size
+            )
             region = whole_region(DDR, place.address, tensor_type, layout)
             self._bind(region, Whole(place.name, value))
             self.constant_places[value] = Access(place, region)
@@ -334,7 +339,7 @@ class PlanEmitter:
 
 def _weights_name(work: Workload, number: int) -> str:
     """The name of the packed constants of a group's so-manieth constant stream."""
-    return f"{work.group.name}.weights" + (f".{number}" if number else "")
+    return f"{work.stem}.weights" + (f".{number}" if number else "")
 
 
 def _queues(spec: HardwareSpec) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from stages.compiler.emit.kernels import TileKernels, accumulator_name
+from stages.compiler.emit.kernels import TileKernels
 from stages.compiler.emit.packing import StreamPacking
 from stages.compiler.emit.program import Access, Place, Program, Written
 from stages.compiler.emit.regions import box_region, bytes_region, slot_region
@@ -160,7 +160,7 @@ class TileEmitter:
         return written + (store if step.is_last else [])
 
     def _operand(self, value: str, feeds: list[Feed], boxes: Boxes) -> Access:
-        if value == accumulator_name(self.work):
+        if value == self.kernels.names.total:
             return self._accumulator(boxes)
         for feed in feeds:
             if value in feed.regions:

@@ -29,7 +29,10 @@ class Rewriting:
     groups: list[Group] = field(default_factory=list)
     converted: dict[tuple[str, Layout], str] = field(default_factory=dict)
 
+    named: set[str] = field(init=False)
+
     def __post_init__(self) -> None:
+        self.named = {operator.name for operator in self.draft.graph.operators}
         self.types = dict(self.draft.graph.types)
         self.constants = dict(self.draft.constants)
 
@@ -93,7 +96,8 @@ class Rewriting:
         return result
 
     def _add_relayout(self, value: str, result: str, label: str) -> None:
-        name = f"relayout.{label}"
+        name = fresh_name(f"relayout.{label}", self.named)
+        self.named.add(name)
         self.operators.append(Operator(name, Kind.RELAYOUT, (value,), (result,)))
         self.groups.append(Group(name, (name,), Engine.VECTOR))
 

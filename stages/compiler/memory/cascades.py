@@ -62,9 +62,13 @@ def place_cascade(
     inside = whole | buffered | pieces
     needs = [_needs(striped, place, inside, alignment) for place in range(len(chain.works))]
     span = chain.start, chain.stop
+    rows = {
+        value: f"{chain.works[0].stem}/rows.{number}"
+        for number, value in enumerate(striped.capacities)
+    }
     requests = [
-        Request(_rows(value), align(_buffer_bytes(striped, value), alignment), *span)
-        for value in striped.capacities
+        Request(name, align(_buffer_bytes(striped, value), alignment), *span)
+        for value, name in rows.items()
     ]
     for item in needs:
         requests += item.requests(*span, from_top=False)
@@ -75,12 +79,8 @@ def place_cascade(
     return PlacedCascade(
         striped,
         {item.group: item.slots(by_name) for item in needs},
-        {value: by_name[_rows(value)] for value in striped.capacities},
+        {value: by_name[name] for value, name in rows.items()},
     )
-
-
-def _rows(value: str) -> str:
-    return f"{value}/rows"
 
 
 def _needs(striped: Striped, place: int, inside: frozenset[str], alignment: int) -> SlotNeeds:
@@ -93,7 +93,7 @@ def _needs(striped: Striped, place: int, inside: frozenset[str], alignment: int)
         (stream, Needed(sizes[stream], min(2, _distinct_loads(stream, boxes)))) for stream in moved
     )
     result = Needed() if work.result in inside else Needed(result_bytes, min(2, len(boxes)))
-    return SlotNeeds(work.group.name, loaded, result)
+    return SlotNeeds(work.group.name, work.stem, loaded, result)
 
 
 def _distinct_loads(stream: Stream, boxes: Sequence[Boxes]) -> int:

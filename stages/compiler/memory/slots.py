@@ -31,9 +31,10 @@ class Needed:
 @dataclass(frozen=True, slots=True)
 class SlotNeeds:
     """The slots that one group needs, by its name: for each stream, for the result where it isn't
-    resident, and for the accumulator where it has one."""
+    resident, and for the accumulator where it has one. `stem`: what their names begin with."""
 
     group: str
+    stem: str
     streams: tuple[tuple[Stream, Needed], ...]
     result: Needed = Needed()
     accumulator: Needed = Needed()
@@ -71,7 +72,7 @@ class SlotNeeds:
         return Slots(streams, found("result", self.result), accumulator)
 
     def _names(self, label: str, needed: Needed) -> list[str]:
-        return [f"{self.group}/{label}.{index}" for index in range(needed.count)]
+        return [f"{self.stem}/{label}.{index}" for index in range(needed.count)]
 
 
 @dataclass(frozen=True, slots=True)

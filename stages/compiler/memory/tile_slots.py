@@ -45,7 +45,7 @@ def slot_needs(
         result = Needed(result_bytes, tile_result_slots(work, tile))
     if tile.reduction and tile.reduction < work.reduction_extent:
         accumulator = Needed(accumulator_bytes(work, tile.extents), 1)
-    return SlotNeeds(work.group.name, loaded, result, accumulator)
+    return SlotNeeds(work.group.name, work.stem, loaded, result, accumulator)
 
 
 def renamed_needs(needs: SlotNeeds, work: Workload) -> SlotNeeds:
@@ -55,4 +55,4 @@ def renamed_needs(needs: SlotNeeds, work: Workload) -> SlotNeeds:
         (replace(stream, values=tuple(names[value] for value in stream.values)), needed)
         for stream, needed in needs.streams
     )
-    return replace(needs, group=work.group.name, streams=streams)
+    return replace(needs, group=work.group.name, stem=work.stem, streams=streams)

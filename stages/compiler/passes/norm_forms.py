@@ -61,7 +61,7 @@ class QuantizedNorm:
         return (*self.whole.shape[: self.axes[0]], *(1 for _ in self.axes))
 
 
-def in_integers(found: QuantizedNorm) -> list[Operator]:
+def in_integers(found: QuantizedNorm) -> None:
     """Replace it in its editor by four groups, with int16 between them: the mean, the sum of the
     squares of what is left, the root's reciprocal, and the result.
 
@@ -85,7 +85,7 @@ def in_integers(found: QuantizedNorm) -> list[Operator]:
     inverse = steps.inverse_root(variance, epsilon)
     least = _LEAST_DEVIATION * found.step
     inverse = steps.stored(inverse, 0.0, 1 / sqrt(least * least + epsilon))
-    return steps.result(x, mean, inverse)
+    steps.result(x, mean, inverse)
 
 
 def by_products(found: QuantizedNorm) -> list[Operator]:

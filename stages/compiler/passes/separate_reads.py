@@ -39,12 +39,14 @@ class _Separation:
     constants: dict[str, Array] = field(default_factory=dict)
     operators: list[Operator] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
+    named: set[str] = field(default_factory=set)
 
     def run(self) -> Draft:
         recipe, graph = self.draft.recipe, self.draft.graph
         self.types, self.layouts = dict(graph.types), dict(recipe.layouts)
         self.constants = dict(self.draft.constants)
         by_name = {op.name: op for op in graph.operators}
+        self.named = {*by_name}
         for group in recipe.groups:
             members = [by_name[name] for name in group.operators]
             if group.engine in TILED:
@@ -86,8 +88,10 @@ class _Separation:
         if value in self.constants:
             self.constants[name] = self.constants[value]
         else:
-            self.operators.append(Operator(f"view.{name}", Kind.IDENTITY, (value,), (name,)))
-            self.groups.append(Group(f"view.{name}", (f"view.{name}",), Engine.NONE))
+            view = fresh_name(f"view.{name}", self.named)
+            self.named.add(view)
+            self.operators.append(Operator(view, Kind.IDENTITY, (value,), (name,)))
+            self.groups.append(Group(view, (view,), Engine.NONE))
         return name
 
 

@@ -166,7 +166,7 @@ class _Holding:
         changes, found = self.changes, self.program.found
         buffer = len(found.buffers) + len(changes.added)
         size = hold.grid.size_bytes
-        name = f"{found.buffers[hold.value].place.name}.held"
+        name = f"{found.buffers[self.program.slot(hold.stores[0])].place.name}.held"
         place = Place(name, SRAM, 0, size, Lifetime.EPHEMERAL, is_slot=True)
         changes.added.append(BufferUse(place, True, 0, 0, size))
         for number, regions in self.moves[hold].items():

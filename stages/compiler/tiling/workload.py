@@ -8,6 +8,7 @@ from functools import cached_property
 from math import gcd, lcm, prod
 
 from stages.compiler.draft import Draft
+from stages.compiler.place_names import place_stems
 from stages.compiler.support import REDUCTIONS, TILED, seed_of
 from stages.compiler.tiling.footprint import Span, cut_axis, operand_boxes, whole_axes
 from stages.recipe.decisions import Group
@@ -43,7 +44,7 @@ class Workload:
     """One device group. `operands` are the values read from outside, constants included.
 
     `alike` is an earlier group that differs in names alone, where there is one: what is asked of
-    both is worked out once.
+    both is worked out once. `stem`: what the names of its places in memory begin with.
     """
 
     group: Group
@@ -52,6 +53,7 @@ class Workload:
     layouts: Mapping[str, Layout]
     constants: frozenset[str]
     head_extent: int = 0
+    stem: str = field(default="", compare=False)
     alike: Workload | None = field(default=None, compare=False)
 
     @property
@@ -231,7 +233,7 @@ def workload(draft: Draft, group: Group, operators: Mapping[str, Operator]) -> W
     types = {value: draft.graph.types[value] for value in values}
     layouts = {value: draft.recipe.layout(value) for value in values}
     constants = frozenset(values & draft.constants.keys())
-    return Workload(group, members, types, layouts, constants)
+    return Workload(group, members, types, layouts, constants, stem=group.name)
 
 
 def workloads(draft: Draft, operators: Mapping[str, Operator]) -> dict[int, Workload]:
@@ -239,10 +241,12 @@ def workloads(draft: Draft, operators: Mapping[str, Operator]) -> dict[int, Work
     found: dict[int, Workload] = {}
     firsts: dict[object, Workload] = {}
     heads = head_extents(draft.graph)
+    stems = place_stems((group.name for group in draft.recipe.groups), draft.graph.types)
     for number, group in enumerate(draft.recipe.groups):
         if group.engine in TILED:
             work = workload(draft, group, operators)
-            work = replace(work, head_extent=heads.get(work.result, 0))
+            stem, heads_of = stems[group.name], heads.get(work.result, 0)
+            work = replace(work, head_extent=heads_of, stem=stem)
             first = firsts.setdefault(work_signature(work), work)
             found[number] = work if first is work else replace(work, alike=first)
     return found

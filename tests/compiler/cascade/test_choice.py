@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.zoo.ranges import fused_quantization
 from stages.compiler.cascade.choice import cheapest_cuts
-from stages.compiler.cascade.prices import Price
+from stages.compiler.cascade.estimates import Price
 from stages.compiler.interleaving import Interleaving
 from stages.compiler.pipeline import Compiled, compile_graph
 from stages.hardware.spec import HardwareSpec
