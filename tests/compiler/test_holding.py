@@ -162,9 +162,9 @@ def test_what_is_written_by_columns_and_read_otherwise_stays(read: tuple[Box, ..
     assert lanes.count(Opcode.DMA_COPY) == len(read)
     names = [use.place.name for use in done.found.buffers]
     if read == (TOP, BOTTOM):
-        assert names.count("value.held") == 1
+        assert names.count("made0.held") == 1
     (use,) = [use for use in done.found.buffers if use.size_bytes == 48 and use.is_slot][:1]
-    assert use.place.name == "value.held"
+    assert use.place.name == "made0.held"
     writers = [done.written[number].instruction.writes[0] for number in use.writers]
     assert [(item.address, item.strides) for item in writers] == [(0, (48, 8, 1)), (4, (48, 8, 1))]
 
@@ -181,7 +181,7 @@ def test_readers_wait_for_the_writers_of_their_parts_alone() -> None:
 def test_an_output_is_stored_all_the_same_from_where_it_lies() -> None:
     done = shortened(passed((LEFT, RIGHT), (TOP, BOTTOM), OUTPUT)).program
     stores = [item for item in done.written if item.writes[0].name == "value"]
-    assert [item.reads[0].name for item in stores] == ["value.held"] * 2
+    assert [item.reads[0].name for item in stores] == ["made0.held"] * 2
     assert stores[1].instruction.reads[0].address == 4
     assert stores[1].instruction.reads[0].strides == (8, 1)
 
