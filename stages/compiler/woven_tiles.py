@@ -3,14 +3,16 @@
 Prices tell what a group costs beside neighbours that keep out of its way. In a woven plan it also
 counts how soon a group's first part is there for the next one to begin with: rows of a matmul cut
 in two let a LayerNorm work on the first half while the second is made, and cost the weights twice.
-Whether that pays depends on what else the DMA carries then. So a stretch of the program, one and a
-half of its layers, is woven by itself with other tiles, and the device's clock tells.
+Fewer columns at a time leave room for what comes next. Whether that pays depends on what else the
+DMA carries and the SRAM holds then. So a stretch of the program, one and a half of its layers, is
+woven by itself with other tiles, and the device's clock tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 
 from stages.compiler.draft import Draft
@@ -19,6 +21,7 @@ from stages.compiler.emit.plan import PlanEmitter
 from stages.compiler.memory.assign import Assignment, Memory
 from stages.compiler.periods import longest_period
 from stages.compiler.schedule.attempts import ATTEMPTS, Attempt
+from stages.compiler.tiling.search import Priced
 from stages.compiler.tiling.weighing import tile_name
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Tile
@@ -35,12 +38,14 @@ _LEAST_SHARE = 0.02
 """Of a period's cycles: kinds of groups below aren't tried."""
 _BY_ROWS = frozenset({Kind.MATMUL, Kind.SOFTMAX, Kind.SOFTMAX_NUMERATOR})
 """Kinds whose row blocks were found to matter."""
-_CONTENDERS = 3
+_CONTENDERS = 2
 """Attempts that are made with each tile: those that were the fastest so far."""
 _GAIN = 0.998
 """Of the cycles of the best so far: what gains less isn't taken."""
 
 Solved = tuple[Draft, Memory]
+Cut = Callable[[Tile], Priced | None]
+"""Another tile of a group, given the best one so far; None where there is none worth a trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +122,15 @@ class _Trials:
         return self.assignment.works[number].first.group.name
 
     def _try(self, number: int) -> None:
-        """Try other row blocks for one kind of group: one more, and where it has no weights, which
-        each block would load, all rows at once."""
+        """Try other cuts of one kind of group."""
         tile = self.best[0].recipe.groups[number].tile
         assert tile is not None
         kind = self._kind(number)
         alike = [other for other in self.assignment.works if self._kind(other) == kind]
         told = [Alternative(tile_name(tile), min(self.ends.values()), "the cheapest by itself")]
         chosen = tile
-        work = self.assignment.works[number]
-        present = -(-work.result_type.shape[-2] // tile.extents[-2])
-        alone = not work.constants
-        for blocks in (present + 1, 1) if alone and present > 1 else (present + 1,):
-            priced = self.assignment.in_row_blocks(number, tile, blocks, _DEARER)
+        for cut in self._cuts(number, tile):
+            priced = cut(chosen)
             if priced is None:
                 continue
             solved = self.assignment.retiled(self.best, alike, priced)
@@ -142,6 +143,21 @@ class _Trials:
         if len(told) > 1:
             names = [self.best[0].recipe.groups[other].name for other in alike]
             self.weighed += [_weighed(name, told, chosen) for name in names]
+
+    def _cuts(self, number: int, tile: Tile) -> list[Cut]:
+        """Other ways to cut a group: one row block more; then fewer columns, which leave room for
+        more of its weights beforehand, or, where it has no weights, which each row block would
+        load, all rows at once."""
+        assignment, work = self.assignment, self.assignment.works[number]
+        blocks = -(-work.result_type.shape[-2] // tile.extents[-2])
+
+        def in_blocks(count: int) -> Cut:
+            return lambda best: assignment.in_row_blocks(number, best, count, _DEARER)
+
+        if work.constants:
+            narrower = partial(assignment.in_fewer_columns, number, dearer=_DEARER)
+            return [in_blocks(blocks + 1), narrower]
+        return [in_blocks(count) for count in ([blocks + 1, 1] if blocks > 1 else [blocks + 1])]
 
     def _target(self) -> float:
         """Cycles below which another tile is taken."""

@@ -245,6 +245,35 @@ def test_row_blocks_are_the_cheapest_of_their_number(
     assert found.cycles <= 2 * least
 
 
+@settings(max_examples=100)
+@given(drafts(), st.integers(1, 64))
+def test_fewer_columns_are_the_cheapest_of_their_kind(draft: Draft, kilobytes: int) -> None:
+    search = Search(work_of(draft), SPEC, frozenset())
+    best = search.cheapest(kilobytes * 1024)
+    if best is None:
+        return
+    tile, budget = best.tile, best.sram_bytes
+    every = search.rivals(budget, best, 10**6)
+    mine = [
+        item.cycles
+        for item in every
+        if item.sram_bytes < budget
+        and item.tile.extents[:-1] == tile.extents[:-1]
+        and item.tile.reduction == tile.reduction
+        and item.tile.extents[-1] < tile.extents[-1]
+    ]
+    found = search.in_fewer_columns(budget, tile, 2.0)
+    least = search.least_cycles(budget - 1)
+    if found is None:
+        assert least is None or min(mine, default=2 * least + 1) > 2 * least
+        return
+    assert least is not None
+    assert found.cycles == min(mine) <= 2 * least
+    assert found.sram_bytes < budget
+    assert found.tile.extents[:-1] == tile.extents[:-1]
+    assert found.tile.extents[-1] < tile.extents[-1]
+
+
 def test_a_large_operand_that_stays_has_one_slot() -> None:
     """The second matmul of an encoder's feed-forward part: with a second slot for its rows, fewer
     columns than the array has would fit beside them."""

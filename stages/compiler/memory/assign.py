@@ -200,6 +200,12 @@ class Assignment:
         budget = self._needs(number, frozenset(), tile).total_bytes
         return self._searched(number, frozenset()).in_row_blocks(budget, blocks, dearer)
 
+    def in_fewer_columns(self, number: int, tile: Tile, dearer: float) -> Priced | None:
+        """The cheapest tile of a group that is like `tile` but for fewer columns, and needs less
+        room, all operands in the DDR; see `Search.in_fewer_columns`."""
+        budget = self._needs(number, frozenset(), tile).total_bytes
+        return self._searched(number, frozenset()).in_fewer_columns(budget, tile, dearer)
+
     def retiled(
         self, solved: tuple[Draft, Memory], numbers: Sequence[int], priced: Priced
     ) -> tuple[Draft, Memory] | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stages.compiler.tiling.catalogue import Catalogue, result_slots, slots_of
 from stages.compiler.tiling.extent_table import Columns, ExtentTable, extent_table
@@ -90,10 +91,29 @@ class Search:
         """The cheapest tile whose slots fit the budget and that cuts the rows of a matrix into so
         many blocks; None where none does, or where it is more than `dearer` times as dear as the
         cheapest of all."""
-        fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
-        if not len(fits) or self.work.result_type.rank < 2:
+        if self.work.result_type.rank < 2:
             return None
-        mine = fits[self.catalogue.counts[fits, -2] == blocks]
+        fits = np.flatnonzero(self.sram_bytes <= budget_bytes)
+        return self._cheapest_of(self.catalogue.counts[fits, -2] == blocks, fits, dearer)
+
+    def in_fewer_columns(self, budget_bytes: int, tile: Tile, dearer: float) -> Priced | None:
+        """The cheapest tile that is like another one but for fewer columns, and whose slots take
+        less than the budget; None as for `in_row_blocks`."""
+        if self.work.result_type.rank < 2:
+            return None
+        table = self.catalogue.table
+        fits = np.flatnonzero(self.sram_bytes < budget_bytes)
+        extents = table.extents[fits]
+        alike = (extents[:, :-1] == np.array(tile.extents[:-1])).all(axis=1)
+        alike &= table.reduction[fits] == tile.reduction
+        return self._cheapest_of(alike & (extents[:, -1] < tile.extents[-1]), fits, dearer)
+
+    def _cheapest_of(
+        self, allowed: NDArray[np.bool_], fits: Columns, dearer: float
+    ) -> Priced | None:
+        """The cheapest allowed row of those that fit; None where each is more than `dearer` times
+        as dear as the cheapest of all that do."""
+        mine = fits[allowed]
         if not len(mine):
             return None
         cycles = self.cycles[:, mine]
