@@ -17,7 +17,11 @@ from stages.compiler.passes.factor_gates import FactorGates
 from stages.compiler.passes.fold_affine import FoldAffine
 from stages.compiler.passes.fold_strides import FoldStrides
 from stages.compiler.passes.fuse import Fuse, PrivatizeDequantize
-from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
+from stages.compiler.passes.integer_forms import (
+    QuantizeConcat,
+    QuantizeConstants,
+    QuantizeTables,
+)
 from stages.compiler.passes.integer_masks import QuantizeMasks
 from stages.compiler.passes.lower_logic import LowerLogic
 from stages.compiler.passes.lower_norms import LowerLayerNorm
@@ -79,6 +83,7 @@ def rewrites(
         *_equalizing(quantization),
         *([QuantizeActivations(quantization)] if quantization is not None else []),
         QuantizeConcat(),
+        QuantizeTables(),
         SinkDequantize(),
         AbsorbScales(),
         *([AbsorbShifts()] if _may_shift(quantization) else []),

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from stages.compiler.passes.integer_forms import QuantizeConcat, QuantizeConstants
+from stages.compiler.passes.integer_forms import (
+    QuantizeConcat,
+    QuantizeConstants,
+    QuantizeTables,
+)
 from stages.compiler.passes.integer_masks import QuantizeMasks
 from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.recipe.semantics import interpret
@@ -47,6 +53,47 @@ def test_what_is_joined_is_joined_as_integers() -> None:
         output %y
         """
     )
+
+
+TABLE = """
+    input %i : i32[2]
+    const %c : f32[5,3]
+    const %s : f32[]
+    const %z : i8[]
+    %j : f32[2,3] = gather(%c, %i) {axis=0}
+    %y : i8[2,3] = quantize(%j, %s, %z) {axis=-1}
+    output %y
+    """
+
+
+@pytest.mark.parametrize("name", ["rk3588_npu", "ethos_u65_512", "edge_tpu"])
+def test_a_table_is_gathered_as_integers(name: str) -> None:
+    """Also where the host gathers."""
+    spec = hardware(name)
+    random = np.random.default_rng(0)
+    draft = draft_of(TABLE, {"s": 0.05, "z": 3, "c": random.normal(size=(5, 3)) * 4}, spec)
+    after = QuantizeTables().run(draft, spec)
+    (gather,) = after.graph.operators
+    assert after.constants[gather.inputs[0]].dtype == np.int8
+    feeds = {"i": np.array([4, 1], np.int32)}
+    before, found = (interpret(one.graph, one.constants, feeds)["y"] for one in (draft, after))
+    np.testing.assert_array_equal(found, before)
+
+
+def test_a_table_stays_where_others_read_what_is_gathered_or_integers_are_not_gathered() -> None:
+    spec = hardware("rk3588_npu")
+    gathers = spec.operators["gather"]
+    floats = replace(gathers, dtypes=gathers.dtypes - {"i8"})
+    only = replace(spec, operators={**spec.operators, "gather": floats})
+    shared = TABLE.replace("output %y", "output %y\n    output %j")
+    wide = {"s": 0.05, "z": 3, "c": np.full((5, 3), np.inf)}
+    for device, text, constants in (
+        (only, TABLE, {"s": 0.05, "z": 3}),
+        (spec, shared, {"s": 0.05, "z": 3}),
+        (spec, TABLE, wide),
+    ):
+        after = QuantizeTables().run(draft_of(text, constants, device), device)
+        assert [op.kind for op in after.graph.operators] == ["gather", "quantize"]
 
 
 def test_constants_are_integers_where_a_device_has_nothing_else() -> None:

@@ -8,13 +8,14 @@ import numpy as np
 
 from stages.compiler.draft import Draft, GraphEditor
 from stages.compiler.rests import constant_parameters
-from stages.compiler.support import POINTWISE
+from stages.compiler.support import POINTWISE, refusal, refusal_in_device_types
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, TensorType
 
 _LARGEST = {DType.I8: 127, DType.I16: 32767}
+_PART_ELEMENTS = 1 << 20
 _SHIFTED = POINTWISE - {Kind.QUANTIZE, Kind.DEQUANTIZE, Kind.CAST, Kind.WHERE}
 
 
@@ -61,6 +62,59 @@ def _quantize_operands(concat: Operator, editor: GraphEditor) -> None:
         inputs.append(part)
     editor.drop(quantize.name)
     editor.put(replace(concat, inputs=tuple(inputs), outputs=quantize.outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeTables:
+    """`quantize(gather(table, i))` becomes `gather(quantize(table), i)` for a constant table: the
+    same numbers, and an embedding takes a quarter of the memory. Not where the device gathers
+    floats alone."""
+
+    name: str = "quantize_tables"
+
+    def run(self, draft: Draft, spec: HardwareSpec) -> Draft:
+        """Quantise each table of which everything that is gathered is quantised."""
+        editor = GraphEditor(draft)
+        for operator in draft.graph.operators:
+            if operator.kind is Kind.GATHER:
+                _quantize_table(operator, editor, spec)
+        return editor.finish()
+
+
+def _quantize_table(gather: Operator, editor: GraphEditor, spec: HardwareSpec) -> None:
+    table, indices = gather.inputs
+    quantize = editor.only_reader(gather.outputs[0])
+    data = editor.constants.get(table)
+    if data is None or quantize is None or quantize.kind is not Kind.QUANTIZE:
+        return
+    if constant_parameters(quantize, editor) is None or quantize.integer("axis") >= 0:
+        return
+    if not np.isfinite(data).all():
+        return
+    (result,) = quantize.outputs
+    stored = TensorType(editor.types[result].dtype, data.shape)
+    moved = [stored, editor.types[indices]]
+    in_float = refusal_in_device_types(gather, editor.types, spec)
+    if not in_float and refusal(gather, moved, editor.types[result], spec):
+        return
+    name = editor.add_constant(f"{table}.{stored.dtype}", _quantized(data, quantize, editor))
+    editor.drop(quantize.name)
+    editor.put(replace(gather, inputs=(name, indices), outputs=(result,)))
+
+
+def _quantized(data: Array, quantize: Operator, editor: GraphEditor) -> Array:
+    """A constant as an operator would quantise it, a part at a time."""
+    from stages.recipe.semantics import evaluate  # most networks have no table
+
+    dtype = editor.types[quantize.outputs[0]].dtype
+    parameters = [editor.constants[name] for name in quantize.inputs[1:]]
+    stored = np.empty(data.shape, dtype.numpy)
+    rows = max(1, _PART_ELEMENTS * len(data) // max(1, data.size))
+    for start in range(0, len(data), rows):
+        part = data[start : start + rows]
+        types = [TensorType(dtype, part.shape)]
+        (stored[start : start + rows],) = evaluate(quantize, [part, *parameters], types)
+    return stored
 
 
 @dataclass(frozen=True, slots=True)
