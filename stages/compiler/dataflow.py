@@ -27,6 +27,7 @@ def _dataflow_order(groups: Iterable[Group], graph: Graph) -> list[Group]:
     operators = {op.name: op for op in graph.operators}
     order: list[Group] = []
     placed: set[str] = set()
+    open_: set[str] = set()
     for root in by_operator.values():
         stack = [(root, False)]
         while stack:
@@ -37,6 +38,8 @@ def _dataflow_order(groups: Iterable[Group], graph: Graph) -> list[Group]:
                 placed.add(group.name)
                 order.append(group)
                 continue
+            assert group.name not in open_, f"group {group.name} waits for itself"
+            open_.add(group.name)
             stack.append((group, True))
             for name in reversed(group.operators):
                 for value in reversed(operators[name].operands):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stages.compiler.draft import Draft
 from stages.compiler.passes.canonicalize import Canonicalize
@@ -318,3 +321,57 @@ def test_the_vector_unit_quantises_only_where_it_is_listed() -> None:
         ("dequantize", ["host: dequantize", "vector: relu quantize"]),
     ):
         assert described(run_pass(Fuse(), text, data, spec=without(kind)).after) == wanted
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "mul", "sub"]), st.integers(0, 30), st.integers(0, 30)),
+    min_size=2,
+    max_size=14,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, st.sampled_from(["npu_tiny", "rk3588_npu", "ethos_u65_512"]), st.booleans())
+def test_each_operator_is_in_one_group_also_where_products_are_summed(
+    steps: list[tuple[str, int, int]], name: str, many: bool
+) -> None:
+    """Any graph of pointwise operators; its last values are multiplied and summed."""
+    count = 9 if many else 2
+    lines = [f"input %x{number} : f16[16,32]" for number in range(count)]
+    values = [f"x{number}" for number in range(count)]
+    for number, (kind, one, other) in enumerate(steps):
+        # Near the end of what there is: long chains.
+        operands = values[-1 - one % min(3, len(values))], values[other % len(values)]
+        lines.append(f"%v{number} : f16[16,32] = {kind}(%{operands[0]}, %{operands[1]})")
+        values.append(f"v{number}")
+    lines.append(f"%m : f16[16,32] = mul(%{values[-1]}, %{values[-2]})")
+    lines.append("%y : f16[16,1] = reduce_sum(%m) {axes=[1], keepdims=1}")
+    draft = draft_of("\n".join([*lines, "output %y"]), {}, hardware(name))
+    after = Fuse().run(draft, hardware(name))
+    counts = Counter(name for group in after.recipe.groups for name in group.operators)
+    assert counts == Counter(op.name for op in draft.graph.operators)
+
+
+@pytest.mark.parametrize("name", ["npu_tiny", "rk3588_npu"])
+def test_a_product_that_a_chain_has_taken_is_no_start_of_a_sum(name: str) -> None:
+    inputs = "\n".join(f"input %x{number} : f16[16,32]" for number in range(7))
+    sums = "\n".join(
+        f"%s{number} : f16[16,32] = add(%{'x0' if number == 1 else f's{number - 1}'}, %x{number})"
+        for number in range(1, 7)
+    )
+    text = f"""
+{inputs}
+input %u : f16[16,32]
+input %v : f16[16,32]
+input %c : bool[16,32]
+{sums}
+%b : f16[16,32] = where(%c, %u, %v)
+%m : f16[16,32] = mul(%s6, %b)
+%y : f16[16,1] = reduce_sum(%m) {{axes=[1], keepdims=1}}
+output %y
+"""
+    assert groups(text, name) == [
+        "vector: where",
+        "vector: add add add add add add mul",
+        "vector: reduce_sum",
+    ]

@@ -110,7 +110,7 @@ class _Grower:
         (total,) = readers
         whole = any(self.graph.types[value].shape == shape for value in product.operands)
         on_vector = all(engine_of(op, self.spec) is Engine.VECTOR for op in (product, total))
-        if not (whole and on_vector) or total.name in self.claimed:
+        if not (whole and on_vector) or self.claimed.intersection((product.name, total.name)):
             return None
         factors = self._with_feeders([product])
         if seed not in factors:
