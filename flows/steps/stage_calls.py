@@ -132,7 +132,7 @@ def compile_package(
         remarks.extend(filter(None, lines))
         return PASS
 
-    # Whoever calls for a package, its process does nothing else afterwards.
+    # What a compile makes lives until its end.
     with collector_paused_at_the_end():
         result = _timed(Stage.COMPILE, work, package)
     return replace(result, remarks=tuple(remarks))

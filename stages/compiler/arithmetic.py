@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stages.compiler.draft import GraphEditor
-from stages.compiler.rests import rested
+from stages.compiler.rests import rested_in
 from stages.recipe.graph import Attribute, Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import Array, DType, Shape, TensorType
@@ -49,7 +49,11 @@ class Arithmetic:
 
     def rested(self, value: str, scale: np.float32, zero: np.generic) -> str:
         """A value as it is behind a quantize and a dequantize."""
-        restored = rested(value, scale, zero, self.editor)
+        return self.rested_in(scale, value, scale, zero)
+
+    def rested_in(self, unit: np.float32, value: str, scale: np.float32, zero: np.generic) -> str:
+        """A value as it is behind a quantize, and a dequantize with steps of another unit."""
+        restored = rested_in(unit, value, scale, zero, self.editor)
         dequantize = self.editor.producers[restored]
         self.made.extend((self.editor.producers[dequantize.inputs[0]], dequantize))
         return restored

@@ -30,15 +30,26 @@ def constant_parameters(operator: Operator, editor: GraphEditor) -> tuple[float,
 def rested(value: str, scale: np.float32, zero: np.generic, editor: GraphEditor) -> str:
     """A value as it is behind a quantize, with one scale and the zero point's type, and a
     dequantize; returns its name."""
+    return rested_in(scale, value, scale, zero, editor)
+
+
+def rested_in(
+    unit: np.float32, value: str, scale: np.float32, zero: np.generic, editor: GraphEditor
+) -> str:
+    """A value as it is behind a quantize, and a dequantize whose steps are of another unit: the
+    value times `unit / scale`."""
     dtype = DType.of(zero.dtype)
     scale_name = editor.add_constant(f"{value}.scale", np.asarray(scale))
+    unit_name = scale_name
+    if unit != scale:
+        unit_name = editor.add_constant(f"{value}.unit", np.asarray(unit))
     zero_name = editor.add_constant(f"{value}.zero", np.asarray(zero))
     stored = editor.add_value(f"{value}.{dtype}", TensorType(dtype, editor.types[value].shape))
     restored = editor.add_value(f"{value}.float", editor.types[value])
-    for kind, source, result in (
-        (Kind.QUANTIZE, value, stored),
-        (Kind.DEQUANTIZE, stored, restored),
+    for kind, source, result, step in (
+        (Kind.QUANTIZE, value, stored, scale_name),
+        (Kind.DEQUANTIZE, stored, restored, unit_name),
     ):
-        name, operands = editor.fresh(f"{result}.of"), (source, scale_name, zero_name)
+        name, operands = editor.fresh(f"{result}.of"), (source, step, zero_name)
         editor.put(Operator(name, kind, operands, (result,), {"axis": -1}))
     return restored

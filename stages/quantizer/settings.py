@@ -149,6 +149,8 @@ def load_settings(path: Path, graph: Graph) -> Settings:
             "output",
             path,
         )
+    if document.accuracy is not None and document.accuracy.min_region_agreement is not None:
+        _require_images(document.accuracy.output, graph, path)
     return Settings(
         path=path,
         weights=WeightScales(document.weight_scales),
@@ -205,6 +207,17 @@ def _limit(document: AccuracyDocument | None) -> AccuracyLimit | None:
 
 def _number(given: float | None) -> float | None:
     return None if given is None else float(given)
+
+
+def _require_images(output: str | None, graph: Graph, path: Path) -> None:
+    for name in graph.outputs if output is None else (output,):
+        if graph.types[name].rank < 2:
+            raise InputError(
+                f"`min_region_agreement` is about regions of images, and output {name!r} has "
+                f"{graph.types[name].rank} axes",
+                where=f"{path}: accuracy.min_region_agreement",
+                hint="name an output of two axes or more under `output`, or give another limit",
+            )
 
 
 def _require(name: str, known: Mapping[str, object], key: str, what: str, path: Path) -> None:

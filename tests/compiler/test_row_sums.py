@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from stages.compiler.draft import Draft
 from stages.compiler.passes.defer_softmax import DeferSoftmax
 from stages.compiler.passes.lower_norms import LowerLayerNorm
+from stages.compiler.pipeline import compile_graph
+from stages.device.functional import Machine
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.semantics import interpret
+from tests.compiler.judged import case_of, judge_plan, own_ranges
 from tests.compiler.passing import draft_of
 from tests.compiler.specs import hardware
 
@@ -133,3 +138,95 @@ def test_a_softmax_stays_where_it_is_quick_read_twice_or_its_parts_are_not_liste
     for spec, text in ((quick, ATTENTION), (lacking, ATTENTION), (hardware("rk3588_npu"), twice)):
         after = DeferSoftmax().run(draft_of(text, SCALES, spec), spec)
         assert "softmax" in {op.kind for op in after.graph.operators}
+
+
+def onnx_model(
+    nodes: list[onnx.NodeProto], shape: tuple[int, ...], result: tuple[int, ...], **constants
+) -> onnx.ModelProto:
+    """From %x to %y, with constants."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, result)],
+        [
+            numpy_helper.from_array(np.asarray(data, np.float32), name)
+            for name, data in constants.items()
+        ],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=8)
+
+
+def error_on_device(model: onnx.ModelProto, x: np.ndarray, name: str, forms: set[str]) -> float:
+    """How far the device is from the float model, over its largest number; nothing overflows.
+    `forms` are kinds that the recipe must have."""
+    spec = hardware(name)
+    case = case_of(model, {"x": x.astype(np.float32)})
+    compiled = compile_graph(case.graph, case.constants, spec, own_ranges(case))
+    judge_plan(compiled, spec)
+    assert forms <= {op.kind for op in compiled.recipe.graph.operators}
+    done = Machine(compiled.plan, compiled.weights, spec).run(case.feeds)
+    assert not done.overflows
+    expected = case.expected["y"]
+    return float(np.abs(done.outputs["y"] - expected).max() / np.abs(expected).max())
+
+
+RANDOM = np.random.default_rng(3)
+SOFTMAX = helper.make_node("Softmax", ["x"], ["p"], axis=-1)
+LAST = helper.make_node("MatMul", ["q", "w"], ["y"])
+BEHIND = RANDOM.normal(size=(32, 16))
+
+
+@pytest.mark.parametrize("name", ["rk3588_npu", "qualcomm_htp_v73"])
+@pytest.mark.parametrize(("count", "low", "high"), [(512, -1, 1), (1024, 50, 150), (1024, 0, 3e-3)])
+def test_a_deferred_softmax_is_right_on_the_device(
+    count: int, low: float, high: float, name: str
+) -> None:
+    """Also where the sums of what isn't divided yet are beyond f16, or near its smallest."""
+    values = RANDOM.uniform(low, high, (count, 32))
+    product = helper.make_node("MatMul", ["p", "v"], ["q"])
+    model = onnx_model([SOFTMAX, product, LAST], (128, count), (128, 16), v=values, w=BEHIND)
+    x = RANDOM.normal(size=(128, count)) * (0.05 if low else 2)
+    assert error_on_device(model, x, name, {"softmax_numerator"}) < 0.1
+
+
+def test_a_product_with_a_bias_divides_nothing() -> None:
+    product = helper.make_node("Gemm", ["p", "v", "b"], ["q"])
+    values, bias = RANDOM.normal(size=(512, 32)), RANDOM.normal(size=32) * 3
+    nodes = [SOFTMAX, product, LAST]
+    model = onnx_model(nodes, (512, 512), (512, 16), v=values, b=bias, w=BEHIND)
+    x = RANDOM.normal(size=(512, 512)) * 2
+    assert error_on_device(model, x, "rk3588_npu", {"softmax"}) < 0.05
+
+
+@pytest.mark.parametrize("name", ["rk3588_npu", "npu_tiny", "qualcomm_htp_v73"])
+@pytest.mark.parametrize("kind", ["Softmax", "Relu"])
+def test_a_value_is_multiplied_with_itself(kind: str, name: str) -> None:
+    nodes = [
+        helper.make_node(kind, ["x"], ["p"]),
+        helper.make_node("MatMul", ["p", "p"], ["q"]),
+        LAST,
+    ]
+    behind = RANDOM.normal(size=(256, 16))
+    model = onnx_model(nodes, (256, 256), (256, 16), w=behind)
+    assert error_on_device(model, RANDOM.normal(size=(256, 256)) * 2, name, {"matmul"}) < 0.1
+
+
+@pytest.mark.parametrize("name", ["rk3588_npu", "ethos_u65_512"])
+def test_a_lowered_norm_is_right_on_the_device(name: str) -> None:
+    norm = helper.make_node("LayerNormalization", ["x2", "s", "b"], ["q"], axis=-1)
+    nodes = [helper.make_node("Relu", ["x"], ["x2"]), norm, LAST]
+    scale, bias = RANDOM.uniform(0.5, 2, 768), RANDOM.normal(size=768)
+    behind = RANDOM.normal(size=(768, 16))
+    model = onnx_model(nodes, (128, 768), (128, 16), s=scale, b=bias, w=behind)
+    x = RANDOM.normal(size=(128, 768)) * RANDOM.uniform(1, 4, (128, 1))
+    assert error_on_device(model, x, name, {"matmul", "reciprocal"}) < 0.05
+
+
+def test_a_norm_of_sixteen_bits_stays_one_operator() -> None:
+    text = NORM.replace("%x : i8[128,768]", "%x : i16[128,768]").replace("const %z : i8[]\n", "")
+    text = text.replace("dequantize(%x, %s, %z)", "dequantize(%x, %s)")
+    for name in ("ethos_u65_512", "rk3588_npu"):
+        after = LowerLayerNorm().run(draft_of(text, {"s": 0.05, "t": 0.03}), hardware(name))
+        assert [op.kind for op in after.graph.operators] == ["dequantize", "layer_norm", "quantize"]

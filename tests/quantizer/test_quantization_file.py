@@ -189,3 +189,11 @@ keep: [act]
         {"y": Range(0.0, 1.0)},
         frozenset({"act"}),
     )
+
+
+def test_regions_need_an_image(tmp_path: Path) -> None:
+    flat = draft_of("input %x : f32[4]\n%y : f32[4] = neg(%x)\noutput %y").graph
+    path = tmp_path / "ranges.yaml"
+    path.write_text(HEAD + MSE + "accuracy: {min_region_agreement: 1}", encoding="utf-8")
+    with pytest.raises(InputError, match="output 'y' has 1 axes"):
+        load_settings(path, flat)

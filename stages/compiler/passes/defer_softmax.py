@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import ceil, log2
+
+import numpy as np
 
 from stages.compiler.arithmetic import Arithmetic
 from stages.compiler.draft import Draft, GraphEditor
@@ -15,11 +17,13 @@ from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
 from stages.tensors import DType
 
-if TYPE_CHECKING:
-    pass
-
 _WORTH_IT = 0.9
 """What the parts may cost of the one operator: prices don't see that groups wait for each other."""
+_LARGEST = 2.0**15
+"""Below f16's largest number, for the sums of a row and of its products with the values."""
+_LONGEST_ROW = 2**14
+"""Of the sums of longer ones the reciprocals aren't among f16's normal numbers."""
+_MOST_HALVINGS = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,9 @@ class DeferSoftmax:
 
     Only where the arithmetic is in the operator list and, by the prices of the groups, is done
     sooner. Each row's largest e takes the last step of int8, so a row is as finely divided as a
-    softmax of that row alone could be.
+    softmax of that row alone could be. What the product sums up is as many values as a row is
+    long: where that could leave f16, e is read in units of a power of two, which both products
+    share.
     """
 
     name: str = "defer_softmax"
@@ -71,6 +77,7 @@ class _Attention:
     restored: Operator
     product: Operator
     result: Operator
+    halvings: int
 
     @property
     def members(self) -> list[Operator]:
@@ -95,7 +102,26 @@ def _attention(softmax: Operator, editor: GraphEditor) -> _Attention | None:
             return None
         chain.append(reader)
     _, stored, restored, product, result = chain
-    return _Attention(source, softmax, stored, restored, product, result)
+    if editor.types[stored.outputs[0]].dtype is not DType.I8 or len(product.operands) != 2:
+        return None
+    halvings = _halvings(editor.types[source.outputs[0]].shape[-1], product.inputs[1], editor)
+    if halvings is None or product.inputs[1] == restored.outputs[0]:
+        return None
+    return _Attention(source, softmax, stored, restored, product, result, halvings)
+
+
+def _halvings(count: int, values: str, editor: GraphEditor) -> int | None:
+    """How often e is halved so that no sum of so many of the values leaves f16; None where nothing
+    bounds them, or no number of times will do."""
+    source = editor.producer(values)
+    if not 1 <= count <= _LONGEST_ROW or source is None or source.kind is not Kind.DEQUANTIZE:
+        return None
+    scale = editor.constants.get(source.inputs[1])
+    if scale is None or editor.types[source.inputs[0]].dtype not in (DType.I8, DType.U8):
+        return None
+    largest = count * 255 * float(np.max(scale))
+    halvings = max(0, ceil(log2(largest / _LARGEST))) if largest > 0 else 0
+    return halvings if halvings <= _MOST_HALVINGS else None
 
 
 def _defer(found: _Attention, editor: GraphEditor) -> list[Operator]:
@@ -106,7 +132,9 @@ def _defer(found: _Attention, editor: GraphEditor) -> list[Operator]:
     numerator = write.op(
         Kind.SOFTMAX_NUMERATOR, (found.source.outputs[0],), whole.shape, {"axis": whole.rank - 1}
     )
-    numerator = write.rested(numerator, *range_parameters(0.0, 1.0, DType.I8))
+    scale, zero = range_parameters(0.0, 1.0, DType.I8)
+    unit = scale / np.float32(2**found.halvings)
+    numerator = write.rested_in(unit, numerator, scale, zero)
     total = write.op(Kind.MATMUL, (numerator, write.column(whole.shape[-1], 1.0)), rows)
     share = write.op(Kind.RECIPROCAL, (total,), rows)
     (result,) = found.product.outputs

@@ -12,7 +12,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine, Group
 from stages.recipe.explanation import Alternative, Weighed
 from stages.recipe.graph import Graph, Operator
-from stages.recipe.kinds import Kind
+from stages.recipe.kinds import CONTRACTIONS, Kind
 from stages.tensors import DType, Shape, TensorType
 
 _MAX_OPERANDS = 8  # of one group: each needs slots in the SRAM
@@ -33,10 +33,28 @@ class PrivatizeDequantize:
             (value,) = operator.outputs
             shared = list(editor.readers[value])
             for reader in shared if value in editor.outputs else shared[1:]:
-                clone = editor.add_value(value, editor.types[value])
-                editor.put(replace(operator, name=editor.fresh(clone), outputs=(clone,)))
-                editor.reread(reader, value, clone)
+                editor.reread(reader, value, _clone(operator, editor))
+        for operator in draft.graph.operators:
+            if operator.kind in CONTRACTIONS and len({*operator.inputs[:2]}) == 1:
+                _part_factors(editor.operators[operator.name], editor)
         return editor.finish()
+
+
+def _part_factors(product: Operator, editor: GraphEditor) -> None:
+    """Let a product of a value with itself read it by two dequantizes: it walks through each in
+    its own way."""
+    source = editor.producer(product.inputs[1])
+    if source is not None and source.kind is Kind.DEQUANTIZE:
+        first, _, *bias = product.inputs
+        editor.put(replace(product, inputs=(first, _clone(source, editor), *bias)))
+
+
+def _clone(dequantize: Operator, editor: GraphEditor) -> str:
+    """The result of a dequantize like another one."""
+    (value,) = dequantize.outputs
+    clone = editor.add_value(value, editor.types[value])
+    editor.put(replace(dequantize, name=editor.fresh(clone), outputs=(clone,)))
+    return clone
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from stages.tensors import DType
 if TYPE_CHECKING:
     from stages.compiler.small_gemms.weighing import Weigher
 
-_NEEDED = (Kind.REDUCE_MEAN, Kind.SUB, Kind.MUL, Kind.ADD, Kind.SQRT, Kind.RECIPROCAL,
-           Kind.QUANTIZE, Kind.DEQUANTIZE)  # fmt: skip
+_NEEDED = (Kind.REDUCE_MEAN, Kind.REDUCE_SUM, Kind.SUB, Kind.MUL, Kind.ADD, Kind.SQRT,
+           Kind.RECIPROCAL, Kind.QUANTIZE, Kind.DEQUANTIZE)  # fmt: skip
 _WORTH_IT = 0.9
 """What the arithmetic may cost of the one operator: prices don't see that five groups wait for each
 other."""
@@ -54,8 +54,9 @@ class LowerLayerNorm:
 
 
 def has_arithmetic(spec: HardwareSpec) -> bool:
-    """Whether the list has all that a layer normalisation is made of, in int16."""
-    return all(
+    """Whether the list has all that a layer normalisation is made of, in int16; its sums of squares
+    aren't among f16's numbers."""
+    return spec.float_dtype is not DType.F16 and all(
         kind in spec.operators and DType.I16 in spec.operators[kind].dtypes for kind in _NEEDED
     )
 
@@ -115,6 +116,9 @@ def _quantized(norm: Operator, editor: GraphEditor) -> QuantizedNorm | None:
     reader = editor.only_reader(norm.outputs[0])
     step = scalar(editor, source.inputs[1])
     if reader is None or reader.kind is not Kind.QUANTIZE or step is None:
+        return None
+    stored = editor.types[source.inputs[0]]
+    if stored.dtype not in (DType.I8, DType.U8) or not stored.element_count:
         return None
     if any(name and name not in editor.constants for name in parameters):
         return None
