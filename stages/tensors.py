@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
@@ -115,6 +116,13 @@ def box_shape(box: Box) -> Shape:
 def box_slices(box: Box) -> tuple[slice, ...]:
     """The box as numpy slices."""
     return tuple(slice(start, stop) for start, stop in box)
+
+
+def row_slices(array: Array, elements: int) -> Iterator[slice]:
+    """An array of one axis or more in parts along the first, each of so many elements or less,
+    or of one row where that has more."""
+    rows = max(1, elements * len(array) // max(1, array.size))
+    return (slice(start, start + rows) for start in range(0, len(array), rows))
 
 
 def broadcast_box(box: Box, shape: Shape) -> Box:

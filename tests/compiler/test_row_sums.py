@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from stages.compiler.draft import Draft
+from stages.compiler.draft import Draft, Pass
 from stages.compiler.passes.defer_softmax import DeferSoftmax
 from stages.compiler.passes.lower_norms import LowerLayerNorm
 from stages.compiler.pipeline import compile_graph
@@ -17,7 +17,7 @@ from stages.device.functional import Machine
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.semantics import interpret
 from tests.compiler.judged import case_of, judge_plan, own_ranges
-from tests.compiler.passing import draft_of
+from tests.compiler.passing import Data, draft_of
 from tests.compiler.specs import hardware
 
 NORM = """
@@ -60,6 +60,13 @@ def _slow_vector(name: str, cycles: int) -> HardwareSpec:
     return replace(spec, vector=replace(spec.vector, cycles_by_kind=slow))
 
 
+def _around(step: Pass, text: str, numbers: Data) -> tuple[Draft, Draft]:
+    """A draft before a pass for `rk3588_npu`, and behind it."""
+    spec = hardware("rk3588_npu")
+    before = draft_of(text, numbers, spec)
+    return before, step.run(before, spec)
+
+
 def _rows(spread: float) -> np.ndarray:
     random = np.random.default_rng(5)
     rows = random.normal(size=(128, 768)) * 40 * spread + random.normal(size=(128, 1)) * 20
@@ -73,9 +80,7 @@ def _steps_of(draft: Draft, feeds: dict[str, np.ndarray]) -> np.ndarray:
 @pytest.mark.parametrize(("spread", "steps"), [(1.0, 1), (0.05, 2)])
 def test_layer_normalisation_by_products(spread: float, steps: int) -> None:
     """Close for rows that use the whole range, and for ones that take few of its values."""
-    spec = hardware("rk3588_npu")
-    before = draft_of(NORM, NUMBERS, spec)
-    after = LowerLayerNorm().run(before, spec)
+    before, after = _around(LowerLayerNorm(), NORM, NUMBERS)
     kinds = [op.kind for op in after.graph.operators]
     assert "layer_norm" not in kinds
     assert kinds.count("matmul") == 2
@@ -85,9 +90,7 @@ def test_layer_normalisation_by_products(spread: float, steps: int) -> None:
 
 
 def test_a_row_of_equal_values_is_the_bias() -> None:
-    spec = hardware("rk3588_npu")
-    before = draft_of(NORM, NUMBERS, spec)
-    after = LowerLayerNorm().run(before, spec)
+    before, after = _around(LowerLayerNorm(), NORM, NUMBERS)
     feeds = {"x": np.full((128, 768), 101, np.int8)}
     wanted, found = _steps_of(before, feeds), _steps_of(after, feeds)
     assert np.abs(found - wanted).max() <= 1
@@ -112,9 +115,7 @@ def test_an_epsilon_beyond_all_numbers_is_left_alone() -> None:
 
 
 def test_the_product_behind_a_softmax_divides() -> None:
-    spec = hardware("rk3588_npu")
-    before = draft_of(ATTENTION, SCALES, spec)
-    after = DeferSoftmax().run(before, spec)
+    before, after = _around(DeferSoftmax(), ATTENTION, SCALES)
     kinds = [op.kind for op in after.graph.operators]
     assert "softmax" not in kinds
     assert kinds.count("softmax_numerator") == 1

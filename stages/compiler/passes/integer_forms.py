@@ -12,7 +12,7 @@ from stages.compiler.support import POINTWISE, refusal, refusal_in_device_types
 from stages.hardware.spec import HardwareSpec
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import Array, DType, TensorType
+from stages.tensors import Array, DType, TensorType, row_slices
 
 _LARGEST = {DType.I8: 127, DType.I16: 32767}
 _PART_ELEMENTS = 1 << 20
@@ -109,11 +109,10 @@ def _quantized(data: Array, quantize: Operator, editor: GraphEditor) -> Array:
     dtype = editor.types[quantize.outputs[0]].dtype
     parameters = [editor.constants[name] for name in quantize.inputs[1:]]
     stored = np.empty(data.shape, dtype.numpy)
-    rows = max(1, _PART_ELEMENTS * len(data) // max(1, data.size))
-    for start in range(0, len(data), rows):
-        part = data[start : start + rows]
+    for rows in row_slices(data, _PART_ELEMENTS):
+        part = data[rows]
         types = [TensorType(dtype, part.shape)]
-        (stored[start : start + rows],) = evaluate(quantize, [part, *parameters], types)
+        (stored[rows],) = evaluate(quantize, [part, *parameters], types)
     return stored
 
 

@@ -18,7 +18,7 @@ from stages.hardware.spec import HardwareSpec
 from stages.recipe.decisions import Engine
 from stages.recipe.graph import Operator
 from stages.recipe.kinds import Kind
-from stages.tensors import Array, DType, TensorType
+from stages.tensors import Array, DType, TensorType, row_slices
 
 _HIGH = 127
 _LARGEST_BIAS = 2.0**30
@@ -238,5 +238,4 @@ def _largest(weights: Array, axis: int) -> NDArray[np.float64]:
 
 def _parts(weights: Array) -> Iterator[slice]:
     """Rows of weights, so many at a time that what is made of them stays in the cache."""
-    rows = max(1, _PART_ELEMENTS * len(weights) // max(1, weights.size))
-    return (slice(start, start + rows) for start in range(0, len(weights), rows))
+    return row_slices(weights, _PART_ELEMENTS)
